@@ -20,6 +20,9 @@ const SIZES: [(usize, &str); 2] = [
     (1 << 20, "bandwidth, 1 MiB"),
 ];
 
+/// More than a core's own cache holds, so that it is copied out of memory or a cache that all share.
+const LONG: usize = 64 << 20;
+
 /// What a daemon between two processes moves at a time, so that both copies of it stay in the cache.
 const PIECE: usize = 128 << 10;
 
@@ -42,6 +45,13 @@ pub(super) fn all() -> io::Result<Vec<Floor>> {
         push("Unix socket", unix(size))?;
         push("TCP loopback", tcp(size))?;
     }
+    floors.push(Floor {
+        cell: "bandwidth, 64 MiB",
+        name: "memcpy",
+        unit: "MB/s",
+        typical: memcpy(LONG)?,
+        tail: None,
+    });
     Ok(floors)
 }
 

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Instant;
 
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
 use crate::Floor;
 
@@ -35,6 +36,10 @@ static BACK: Line = Line(AtomicU64::new(0));
 pub(super) fn all() -> io::Result<Vec<Floor>> {
     Ok(vec![
         of("bare shared ring", ring()),
+        of(
+            "bare shared ring, both ends on one core",
+            ring_on_one_core()?,
+        ),
         of("wake-up by eventfd", wake()?),
         of("Unix socket", unix()?),
         of("TCP loopback", tcp()?),
@@ -71,27 +76,56 @@ fn timed(rounds: usize, mut round: impl FnMut() -> io::Result<()>) -> io::Result
 
 /// Two threads that spin: sequence numbers that stand for slots of a ring.
 fn ring() -> Vec<u64> {
-    let total = (RING_ROUNDS + WARM_UP) as u64;
     thread::scope(|scope| {
-        scope.spawn(|| {
-            for number in 1..=total {
-                while THERE.0.load(Acquire) < number {
-                    spin_loop();
-                }
-                BACK.0.store(number, Release);
-            }
-        });
-        let mut number = 0;
-        let rounds = timed(RING_ROUNDS, || {
-            number += 1;
-            THERE.0.store(number, Release);
-            while BACK.0.load(Acquire) < number {
-                spin_loop();
-            }
+        scope.spawn(|| answer_rounds(spin_loop));
+        ask_rounds(spin_loop)
+    })
+}
+
+/// The same on one core, which each gives to the other: as two programs do beside a daemon that has the only other one.
+fn ring_on_one_core() -> io::Result<Vec<u64>> {
+    let mut core = CpuSet::new();
+    core.set(sched_getcpu());
+    thread::scope(|scope| {
+        let answering = scope.spawn(|| -> io::Result<()> {
+            sched_setaffinity(None, &core)?;
+            answer_rounds(thread::yield_now);
             Ok(())
         });
-        rounds.unwrap_or_default()
+        let asking = scope.spawn(|| -> io::Result<Vec<u64>> {
+            sched_setaffinity(None, &core)?;
+            Ok(ask_rounds(thread::yield_now))
+        });
+        let told = |_| io::Error::other("a thread of the ring ended early");
+        let rounds = asking.join().map_err(told)?;
+        answering.join().map_err(told)??;
+        rounds
     })
+}
+
+/// Answers all rounds; `idle` is what it does while there is nothing to answer.
+fn answer_rounds(idle: fn()) {
+    for number in 1..=(RING_ROUNDS + WARM_UP) as u64 {
+        while THERE.0.load(Acquire) < number {
+            idle();
+        }
+        BACK.0.store(number, Release);
+    }
+    // For those who come next.
+    THERE.0.store(0, Release);
+}
+
+fn ask_rounds(idle: fn()) -> Vec<u64> {
+    let mut number = 0;
+    let rounds = timed(RING_ROUNDS, || {
+        number += 1;
+        THERE.0.store(number, Release);
+        while BACK.0.load(Acquire) != number {
+            idle();
+        }
+        Ok(())
+    });
+    rounds.unwrap_or_default()
 }
 
 /// Two threads that sleep.

@@ -9,6 +9,7 @@ use serde::Serialize;
 #[serde(rename_all = "snake_case")]
 pub(super) enum Target {
     AtLeast(f64),
+    AtMost(f64),
     Below(f64),
 }
 
@@ -40,6 +41,7 @@ impl Target {
     fn is_met_by(self, value: f64) -> bool {
         match self {
             Self::AtLeast(limit) => value >= limit,
+            Self::AtMost(limit) => value <= limit,
             Self::Below(limit) => value < limit,
         }
     }
@@ -47,6 +49,7 @@ impl Target {
     fn text(self) -> String {
         match self {
             Self::AtLeast(limit) => format!("at least {}", number(limit)),
+            Self::AtMost(limit) => format!("at most {}", number(limit)),
             Self::Below(limit) => format!("below {}", number(limit)),
         }
     }

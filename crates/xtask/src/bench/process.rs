@@ -34,19 +34,25 @@ const RUN_LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) const LATENCY: &str = "latency, 2 B";
 const TINY: &str = "bandwidth, 64 B";
+const TINY_BYTES: f64 = 64.0;
 const SHORT: &str = "bandwidth, 4 KiB";
 pub(super) const SMALL: &str = "bandwidth, 64 KiB";
 pub(super) const LARGE: &str = "bandwidth, 1 MiB";
+/// More than a core's own cache holds.
+const UNCACHED: &str = "bandwidth, 64 MiB";
 
 const WRITE: &str = "ib_write_lat";
 const INITIATOR: &str = "ib_write_lat, --fast-local, memory in a file";
 const PINNED: &str = "daemon on a core of its own";
+const PINNED_WRITE: &str = "ib_write_lat, daemon on a core of its own";
+const PINNED_SEND: &str = "ib_send_lat, daemon on a core of its own";
 const ORDINARY: &str = "ib_write_bw";
 const SEND: &str = "ib_send_bw";
 const IN_FILE: &str = "ib_write_bw, memory in a file";
 const RING: &str = "bare shared ring";
 const TCP: &str = "TCP loopback";
 const COPIES: &str = "process_vm read and write";
+const MEMCPY: &str = "memcpy";
 
 /// Cell, name, perftest with its options.
 const PERFTEST: &[(&str, &str, &str)] = &[
@@ -58,6 +64,7 @@ const PERFTEST: &[(&str, &str, &str)] = &[
         INITIATOR,
         "VRDMA_FAST_LOCAL=1 ib_write_lat -n 100000 --mmap=$FILE",
     ),
+    (TINY, ORDINARY, "ib_write_bw -s 64 -D 3 -f 1"),
     (TINY, SEND, "ib_send_bw -s 64 -D 3 -f 1"),
     (SHORT, SEND, "ib_send_bw -s 4096 -D 3 -f 1"),
     (SMALL, ORDINARY, "ib_write_bw -s 65536 -D 3 -f 1"),
@@ -72,6 +79,7 @@ const PERFTEST: &[(&str, &str, &str)] = &[
         IN_FILE,
         "ib_write_bw -s 1048576 -D 3 -f 1 --mmap=$FILE",
     ),
+    (UNCACHED, ORDINARY, "ib_write_bw -s 67108864 -t 4 -D 3 -f 1"),
 ];
 
 /// A file in memory for each side, as large as perftest's buffers ever are here.
@@ -85,6 +93,7 @@ const UCX: &[(&str, &str)] = &[
     (SHORT, "-t tag_bw -s 4096 -n 200000 -w 1000"),
     (SMALL, "-t tag_bw -s 65536 -n 20000 -w 100"),
     (LARGE, "-t tag_bw -s 1048576 -n 2000 -w 100"),
+    (UNCACHED, "-t tag_bw -s 67108864 -n 40 -w 4"),
 ];
 const UCX_SERVER: &str = "UCX_TLS=shm,self ucx_perftest";
 const UCX_NAME: &str = "UCX over shared memory";
@@ -271,63 +280,108 @@ fn floors_told(program: &PathBuf) -> Result<Vec<Told>> {
     Ok(floors.results)
 }
 
+/// One way beside another.
+struct Ratio {
+    what: &'static str,
+    /// Cell and name.
+    over: [&'static str; 2],
+    under: [&'static str; 2],
+    target: Option<Target>,
+}
+
 /// What the house plan asks of processes.
+const RATIOS: &[Ratio] = &[
+    Ratio {
+        what: "TCP's latency beside that of ib_write_lat",
+        over: [LATENCY, TCP],
+        under: [LATENCY, WRITE],
+        target: Some(Target::AtLeast(10.0)),
+    },
+    Ratio {
+        what: "the same, daemon on a core of its own",
+        over: [LATENCY, TCP],
+        under: [LATENCY, PINNED_WRITE],
+        target: Some(Target::AtLeast(10.0)),
+    },
+    Ratio {
+        what: "ib_write_lat beside a bare ring",
+        over: [LATENCY, WRITE],
+        under: [LATENCY, RING],
+        target: None,
+    },
+    Ratio {
+        what: "the same, carried out by the initiator (--fast-local)",
+        over: [LATENCY, INITIATOR],
+        under: [LATENCY, RING],
+        target: Some(Target::Below(3.0)),
+    },
+    Ratio {
+        what: "ib_write_bw, 64 B, beside UCX over shared memory",
+        over: [TINY, ORDINARY],
+        under: [TINY, UCX_NAME],
+        target: None,
+    },
+    Ratio {
+        what: "ib_write_bw, 64 KiB, beside memcpy",
+        over: [SMALL, ORDINARY],
+        under: [SMALL, MEMCPY],
+        target: Some(Target::AtLeast(0.8)),
+    },
+    Ratio {
+        what: "ib_write_bw, 1 MiB, beside memcpy",
+        over: [LARGE, ORDINARY],
+        under: [LARGE, MEMCPY],
+        target: Some(Target::AtLeast(0.8)),
+    },
+    Ratio {
+        what: "ib_write_bw, 64 MiB, beside memcpy",
+        over: [UNCACHED, ORDINARY],
+        under: [UNCACHED, MEMCPY],
+        target: Some(Target::AtLeast(0.8)),
+    },
+    Ratio {
+        what: "ib_write_bw, 1 MiB, beside the copies that memory takes where it is not moved",
+        over: [LARGE, ORDINARY],
+        under: [LARGE, COPIES],
+        target: Some(Target::AtLeast(0.9)),
+    },
+];
+
+/// Microseconds that `ib_write_lat` and `ib_send_lat` may take where the daemon has a core for itself.
+const PINNED_LIMITS: [(&str, f64); 2] = [(PINNED_WRITE, 1.0), (PINNED_SEND, 1.5)];
+
+/// Million writes of 64 B a second that a pair of programs has at least.
+const WRITES_MIN: f64 = 2.0;
+
 fn findings(lines: &[Line]) -> Vec<Finding> {
-    let value = |cell: &str, name: &str| {
-        let line = lines
-            .iter()
-            .find(|line| line.cell == cell && line.name == name);
-        line.map(|line| line.typical.median)
+    let value = |[cell, name]: [&str; 2]| {
+        let mut lines = lines.iter();
+        let line = lines.find(|line| line.cell == cell && line.name == name)?;
+        Some(line.typical.median)
     };
-    let ratio = |what: &str, over: Option<f64>, under: Option<f64>, target| {
+    let ratios = RATIOS.iter().filter_map(|ratio| {
+        let times = value(ratio.over)? / value(ratio.under)?;
         Some(Finding::new(
-            what.to_owned(),
-            over? / under?,
+            ratio.what.to_owned(),
+            times,
             "times",
-            target,
+            ratio.target,
         ))
-    };
-    let least = |limit| Some(Target::AtLeast(limit));
-    let write = value(LATENCY, WRITE);
-    [
-        ratio(
-            "TCP's latency beside that of ib_write_lat",
-            value(LATENCY, TCP),
-            write,
-            least(10.0),
-        ),
-        ratio(
-            &format!("the same, {PINNED}"),
-            value(LATENCY, TCP),
-            value(LATENCY, &with_pinned(WRITE)),
-            least(10.0),
-        ),
-        ratio(
-            "ib_write_lat beside a bare ring",
-            write,
-            value(LATENCY, RING),
-            None,
-        ),
-        ratio(
-            "the same, carried out by the initiator (--fast-local)",
-            value(LATENCY, INITIATOR),
-            value(LATENCY, RING),
-            Some(Target::Below(3.0)),
-        ),
-        ratio(
-            "ib_write_bw, 1 MiB, beside the copies it is made of",
-            value(LARGE, ORDINARY),
-            value(LARGE, COPIES),
-            least(0.9),
-        ),
-        ratio(
-            "ib_write_bw, 1 MiB, memory in a file, beside memcpy",
-            value(LARGE, IN_FILE),
-            value(LARGE, "memcpy"),
-            least(0.8),
-        ),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    });
+    let latencies = PINNED_LIMITS.into_iter().filter_map(|(name, limit)| {
+        let us = value([LATENCY, name])?;
+        let target = Target::AtMost(limit);
+        Some(Finding::new(
+            format!("{LATENCY}, {name}"),
+            us,
+            "us",
+            Some(target),
+        ))
+    });
+    let writes = value([TINY, ORDINARY]).map(|mbytes| {
+        let target = Target::AtLeast(WRITES_MIN);
+        let writes = mbytes / TINY_BYTES;
+        Finding::new("ib_write_bw, 64 B".to_owned(), writes, "M/s", Some(target))
+    });
+    ratios.chain(latencies).chain(writes).collect()
 }
