@@ -4,6 +4,7 @@
 //!   guest a --vfio-user, ethernet--> vrdmad <--vfio-user, ethernet-- guest b
 //!   guest a <------------ datagram sockets (no daemon) ------------> guest b
 //!   guest a <--> vrdmad, or TAP <====== wire ======> vrdmad, or TAP <--> guest b
+//!                                              `---> TAP <--> a third one with rxe, if asked for
 //! ```
 //!
 //! Both know both addresses as `$A` and `$B`. Booting takes seconds, so a test
@@ -42,6 +43,8 @@ pub use travelling::Arriving;
 #[derive(Debug)]
 pub struct Pair {
     guests: [Guest; 2],
+    /// The third one.
+    beside: Option<Guest>,
     daemons: Vec<Daemon>,
     wire: Option<WiredHosts>,
     image: Image,
@@ -77,8 +80,14 @@ impl Pair {
             )
         };
         let guests = [start(Side::A)?, start(Side::B)?];
+        let third = wire.as_ref().filter(|_| config.rxe_beside);
+        let third = third.map(|wire| {
+            let config = config.beside(run_dir.path(), wire.host(Side::B).clone());
+            Guest::start(&image, accelerator, &config)
+        });
         let pair = Self {
             guests,
+            beside: third.transpose()?,
             daemons,
             wire,
             image,
@@ -88,9 +97,19 @@ impl Pair {
             places: [Side::A, Side::B],
             moves: 0,
         };
-        let ready = wait_both(&pair.guests);
+        let ready = wait_all(&pair.all());
         ready.map_err(|error| pair.explain(&error))?;
         Ok(pair)
+    }
+
+    fn all(&self) -> Vec<&Guest> {
+        self.guests.iter().chain(&self.beside).collect()
+    }
+
+    /// The third guest, of [`PairConfig::rxe_beside`].
+    #[must_use]
+    pub fn beside(&self) -> Option<&Guest> {
+        self.beside.as_ref()
     }
 
     /// A guest.
@@ -176,10 +195,8 @@ impl Pair {
             .daemons
             .iter()
             .map(|daemon| ("daemon", daemon.log_tail()));
-        let consoles = self
-            .guests
-            .iter()
-            .map(|guest| (guest.name(), guest.console_tail()));
+        let consoles = self.all().into_iter();
+        let consoles = consoles.map(|guest| (guest.name(), guest.console_tail()));
         let logs = consoles
             .chain(daemons)
             .map(|(name, tail)| format!("--- {name}\n{tail}\n"));
@@ -199,8 +216,8 @@ impl Pair {
         let daemons = self.daemons.iter().map(Daemon::process_id);
         let hosts = self.wire.iter().flat_map(WiredHosts::processes);
         let processes = self
-            .guests
-            .iter()
+            .all()
+            .into_iter()
             .map(Guest::process_id)
             .chain(daemons)
             .chain(hosts)
@@ -245,14 +262,17 @@ fn start_on(
     program: &Path,
     run_dir: &Path,
 ) -> Result<Option<Daemon>> {
+    let has_daemon = config.travels || !config.has_tap(side);
+    if !has_daemon {
+        wire.add_tap(side)?;
+        return Ok(None);
+    }
+    if config.has_bridge(side) {
+        wire.add_tap_and_port(side)?;
+    }
     let mut adapters = Vec::new();
-    match (config.has_tap(side), config.travels) {
-        (true, false) => {
-            wire.add_tap(side)?;
-            return Ok(None);
-        }
-        (true, true) => wire.add_tap_and_port(side)?,
-        (false, _) => adapters.extend(config.adapters(side)),
+    if !config.has_tap(side) {
+        adapters.extend(config.adapters(side));
     }
     let folder = config.daemon_dir(side, run_dir);
     fs::create_dir(&folder)?;
@@ -260,7 +280,7 @@ fn start_on(
         entry: wire.host(side),
         side,
         wire: wire.config(),
-        interface: match config.has_tap(side) {
+        interface: match config.has_bridge(side) {
             true => PORT,
             false => INTERFACE,
         },
@@ -276,12 +296,13 @@ fn start_on(
     start(program, &folder, &adapters, Some(host), config.lifetime).map(Some)
 }
 
-/// Both guests boot at the same time already; their set-up should too.
-fn wait_both(guests: &[Guest; 2]) -> Result<()> {
+/// They boot at the same time already; their set-up should too.
+fn wait_all(guests: &[&Guest]) -> Result<()> {
     thread::scope(|scope| {
-        let ready = guests
-            .each_ref()
-            .map(|guest| scope.spawn(|| guest.wait_ready()));
+        let ready: Vec<_> = guests
+            .iter()
+            .map(|guest| scope.spawn(|| guest.wait_ready()))
+            .collect();
         for waiter in ready {
             waiter.join().expect("waiting does not panic")?;
         }

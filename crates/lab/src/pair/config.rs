@@ -77,7 +77,7 @@ impl Side {
     }
 
     fn mac(self) -> String {
-        format!("52:54:00:00:00:{:02x}", self.number())
+        mac(self.number())
     }
 
     fn second_mac(self) -> String {
@@ -87,6 +87,11 @@ impl Side {
     fn qemus_mac(self) -> String {
         format!("52:54:00:00:01:{:02x}", self.number())
     }
+}
+
+/// Of a guest's first card.
+fn mac(number: u8) -> String {
+    format!("52:54:00:00:00:{number:02x}")
 }
 
 /// The adapter of processes that the QEMUs of a host, or its relays, have for themselves.
@@ -141,7 +146,15 @@ pub struct PairConfig {
     pub qemu_verbs: Option<PathBuf>,
     /// Whether each QEMU is started and watched by a libvirt of its own.
     pub libvirt: bool,
+    /// Whether a third guest, of [`Kind::Rxe`], is on host b of [`Network::Wire`] beside guest b.
+    pub rxe_beside: bool,
 }
+
+/// The third guest's name.
+const BESIDE: &str = "c";
+
+/// Its number among addresses.
+const BESIDE_NUMBER: u8 = 3;
 
 impl PairConfig {
     /// Two PVRDMA guests of the usual size.
@@ -161,6 +174,7 @@ impl PairConfig {
             host_adapters: false,
             qemu_verbs: None,
             libvirt: false,
+            rxe_beside: false,
         }
     }
 
@@ -176,6 +190,11 @@ impl PairConfig {
     /// Whether a guest is on the wire without a daemon.
     pub(super) fn has_tap(&self, side: Side) -> bool {
         self.wire().is_some() && self.kinds[side.index()] != Kind::Vrdma
+    }
+
+    /// Whether a host's cable is in a bridge: with a guest's TAP, and with the daemon if there is one.
+    pub(super) fn has_bridge(&self, host: Side) -> bool {
+        self.has_tap(host) || (self.rxe_beside && host == Side::B)
     }
 
     /// Folder of a side's daemon, which both share on one host.
@@ -253,6 +272,25 @@ impl PairConfig {
             lifetime: self.lifetime,
             incoming: false,
             libvirt: self.libvirt,
+        }
+    }
+
+    /// The third guest, on host b.
+    pub(super) fn beside(&self, run_dir: &Path, host: Entry) -> GuestConfig {
+        GuestConfig {
+            name: BESIDE.to_owned(),
+            kind: Kind::Rxe,
+            address: Ipv4Addr::new(10, 10, 0, BESIDE_NUMBER),
+            mac: mac(BESIDE_NUMBER),
+            ethernet: Ethernet::Tap {
+                interface: TAP,
+                offloads: false,
+            },
+            vfio_user: None,
+            second: None,
+            verbs: None,
+            host_cpus: None,
+            ..self.guest(Side::B, run_dir, Some(host))
         }
     }
 

@@ -3,7 +3,8 @@
 //! ```text
 //!   host a                          host b
 //!   guest a ──migration──► waiting QEMU        guest b: with our adapter, or with rxe
-//!      `──────── ibv_rc_pingpong, perftest ───────^      or a process of host b
+//!      `──────── ibv_rc_pingpong, perftest ───────^      a process of host b
+//!                                                        a third guest, with rxe beside guest b
 //! ```
 
 mod convergence;
@@ -66,7 +67,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value = "unix")]
     memory: Memory,
 
-    /// Who is at the other end of the connections; of several, each at once: one of vm and rxe, and process
+    /// Who is at the other end of the connections; of several, each at once
     #[arg(long, value_enum, default_value = "vm", value_delimiter = ',')]
     peers: Vec<Peer>,
 
@@ -135,10 +136,11 @@ pub(crate) struct Arguments {
 }
 
 impl Peer {
-    /// The program that compares what it receives.
+    /// The program that compares what it receives, beside those of all others.
     fn checked(self) -> &'static Row {
         match self {
-            Self::Vm | Self::Rxe => &rows::GUESTS[0],
+            Self::Vm => &rows::GUESTS[0],
+            Self::Rxe => &rows::BESIDE,
             Self::Process => &rows::PROCESSES[0],
         }
     }
@@ -213,10 +215,6 @@ fn start(arguments: &Arguments) -> Result<Pair> {
     let program = super::daemon(arguments.release)?;
     let wire = arguments.wire.wire()?.unwrap_or_else(WireConfig::default);
     let has = |peer| arguments.peers.contains(&peer);
-    ensure!(
-        !(has(Peer::Vm) && has(Peer::Rxe)),
-        "guest b is one of --peers vm and rxe: leave one out"
-    );
     let twice = |peer| arguments.peers.iter().filter(|it| **it == peer).count() > 1;
     ensure!(
         !arguments.peers.iter().copied().any(twice),
@@ -240,7 +238,8 @@ fn start(arguments: &Arguments) -> Result<Pair> {
         "--killed goes with --memory unix or tcp: a relay ends with whoever started it"
     );
     let mut kinds = [Kind::Vrdma; 2];
-    if has(Peer::Rxe) {
+    let rxe_beside = has(Peer::Rxe) && has(Peer::Vm);
+    if has(Peer::Rxe) && !rxe_beside {
         kinds[1] = Kind::Rxe;
     }
     Pair::start(&PairConfig {
@@ -252,6 +251,7 @@ fn start(arguments: &Arguments) -> Result<Pair> {
         host_adapters: arguments.faults || arguments.memory == Memory::Direct,
         qemu_verbs,
         libvirt: arguments.libvirt,
+        rxe_beside,
         ..PairConfig::new(Network::Wire { program, wire })
     })
 }

@@ -1,7 +1,7 @@
 //! A program whose server's guest may move.
 //!
 //! The server runs in guest a and writes into files, since the lab's channel to it ends with its first QEMU. The client is
-//! in guest b, or a process of host b on the adapter of its QEMUs.
+//! in guest b, in the third guest, or a process of host b on the adapter of its QEMUs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,10 +41,10 @@ struct Files {
 impl Files {
     /// Each program that runs at the same time has its own.
     fn of(peer: Peer) -> Self {
-        let name = if peer == Peer::Process {
-            "process"
-        } else {
-            "vm"
+        let name = match peer {
+            Peer::Process => "process",
+            Peer::Vm => "vm",
+            Peer::Rxe => "rxe",
         };
         Self {
             status: format!("/tmp/{name}.status"),
@@ -69,12 +69,14 @@ impl Program {
              < /dev/null > /dev/null 2>&1 &"
         );
         pair.guest(Side::A).check(&started)?;
-        await_server(pair.guest(Side::A), command.by_rdma_cm(), said)?;
+        await_server(pair.guest(Side::A), command, said)?;
+        let in_guest = |guest: &Guest| {
+            let client = guest.spawn(&with_device(&command.client));
+            anyhow::Ok(Client::InGuest(client?))
+        };
         let client = match peer {
-            Peer::Vm | Peer::Rxe => {
-                let client = with_device(&command.client);
-                Client::InGuest(pair.guest(Side::B).spawn(&client)?)
-            }
+            Peer::Vm => in_guest(pair.guest(Side::B))?,
+            Peer::Rxe => in_guest(pair.beside().unwrap_or_else(|| pair.guest(Side::B)))?,
             Peer::Process => Client::as_process(pair, &command.client)?,
         };
         Ok(Self { client, files })
@@ -199,11 +201,14 @@ impl Files {
     }
 }
 
-/// Perftest and the examples of libibverbs listen at port 18515 of TCP; with rdma_cm the kernel names the listener.
-fn await_server(guest: &Guest, by_rdma_cm: bool, said: &str) -> Result<()> {
-    let listens = match by_rdma_cm {
-        true => "rdma resource show cm_id | grep -q 'state LISTEN'",
-        false => "grep -qs ':4853 [0-9A-F:]* 0A' /proc/net/tcp /proc/net/tcp6",
+/// Perftest and the examples of libibverbs listen at a port of TCP; with rdma_cm the kernel names the listener.
+fn await_server(guest: &Guest, command: &rows::Command, said: &str) -> Result<()> {
+    let listens = match command.by_rdma_cm() {
+        true => "rdma resource show cm_id | grep -q 'state LISTEN'".to_owned(),
+        false => format!(
+            "grep -qs ':{:04X} [0-9A-F:]* 0A' /proc/net/tcp /proc/net/tcp6",
+            command.port()
+        ),
     };
     let wait =
         format!("for i in $(seq 200); do {listens} && exit 0; sleep 0.1; done; cat {said}; exit 1");

@@ -19,7 +19,17 @@ pub(super) struct Command {
     pub(super) client: String,
 }
 
+/// Where perftest and the examples of libibverbs listen, if they are told nothing else.
+const USUAL_PORT: u16 = 18515;
+
 impl Command {
+    /// The port of TCP at which the server waits.
+    pub(super) fn port(&self) -> u16 {
+        let mut words = self.server.split(' ').skip_while(|word| *word != "-p");
+        let said = words.nth(1).and_then(|port| port.parse().ok());
+        said.unwrap_or(USUAL_PORT)
+    }
+
     /// Whether the server waits for calls of rdma_cm, and not at its port of TCP.
     pub(super) fn by_rdma_cm(&self) -> bool {
         self.server.starts_with("rping") || self.server.split(' ').any(|word| word == "-R")
@@ -92,6 +102,12 @@ pub(super) const GUESTS: [Row; 7] = [
     },
 ];
 
+/// Between the guest and a third one, while the first of [`GUESTS`] is at the usual port.
+pub(super) const BESIDE: Row = pings(
+    "ibv_rc_pingpong -c, to rxe",
+    "ibv_rc_pingpong -d $DEV -p 18517 -g 1 -c -s 16384 -n $N",
+);
+
 /// Between two guests that wait for an answer for 1 ms, eight times: a migration takes longer, and their adapters tell
 /// each other. Linux's rxe is not told, and a worker that follows another does not know what its adapters were told.
 pub(super) const IMPATIENT: [Row; 1] = [pings(
@@ -150,6 +166,8 @@ mod tests {
         assert!(both.client.ends_with("-D 18 $A"), "{}", both.client);
         let rping = PROCESSES[0].command(1);
         assert_eq!(rping.server, "rping -s -V -C 8000");
+        assert_eq!(both.port(), USUAL_PORT);
+        assert_eq!(BESIDE.command(1).port(), 18517);
         assert_eq!(rping.client, "rping -c -V -C 8000 -a $A");
     }
 }
