@@ -30,7 +30,7 @@ test: setup check ## every test, guests included
 	cargo xtask lab migrate --times 2 --only each --two-adapters --libvirt
 	cargo xtask lab migrate --times 2 --only rc_ping --memory direct --post-copy
 	cargo xtask lab migrate --times 2 --only rping --peers process --memory rdma
-	cargo xtask lab migrate --times 2 --only rc_ping --peers rxe
+	cargo xtask lab migrate --times 2 --peers vm,process,rxe
 	cargo xtask lab snapshot
 	cargo xtask programs --short
 	cargo xtask programs --short --with guest
