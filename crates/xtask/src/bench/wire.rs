@@ -13,6 +13,7 @@
 
 mod contender;
 mod engine;
+mod findings;
 mod hosts;
 mod table;
 
@@ -24,7 +25,6 @@ use vrdma_lab::place::Place;
 use vrdma_lab::steps::Steps;
 use vrdma_lab::wire::{Uplink, WireConfig};
 
-use super::finding::{Finding, Target};
 use super::{Arguments, Measured};
 use crate::lab::{built, daemon};
 use crate::named::Only;
@@ -96,7 +96,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
         figures.extend(measured);
     }
     let notes = table::notes(MTU, arguments.repetitions);
-    let mut findings = findings(&figures);
+    let mut findings = findings::of(&figures);
     if arguments.only.means(engine::NAME) {
         findings.extend(engine::findings(&bench.steps)?);
     }
@@ -180,52 +180,4 @@ fn wire(uplink: Uplink, faults: &str) -> WireConfig {
         mtu: MTU,
         faults: faults.to_owned(),
     }
-}
-
-/// What the house plan asks of the wire: bandwidth at least TCP's and three times rxe's, five times rxe's
-/// message rate.
-fn findings(figures: &[Figures]) -> Vec<Finding> {
-    const TCP: &str = "TCP bandwidth";
-    const GUESTS: &str = "vrdma, raw";
-    const PROCESSES: &str = "vrdma processes, raw";
-    const TUNNELLED: &str = "vrdma processes, tunnel";
-    const SMALL: &str = "message rate, 64 B";
-    const MIDDLE: &str = "write bandwidth, 64 KiB";
-    const LARGE: &str = "write bandwidth, 1 MiB";
-    /// Contender and cell, beside another's, and the target.
-    type Row = (
-        (&'static str, &'static str),
-        (&'static str, &'static str),
-        f64,
-    );
-    const RATIOS: &[Row] = &[
-        ((GUESTS, MIDDLE), ("TCP in vrdma, raw guests", TCP), 1.0),
-        ((GUESTS, MIDDLE), ("rxe", MIDDLE), 3.0),
-        ((GUESTS, LARGE), ("TCP in vrdma, raw guests", TCP), 1.0),
-        ((GUESTS, LARGE), ("rxe", LARGE), 3.0),
-        ((GUESTS, SMALL), ("rxe", SMALL), 5.0),
-        ((PROCESSES, MIDDLE), ("TCP of the hosts", TCP), 1.0),
-        ((PROCESSES, LARGE), ("TCP of the hosts", TCP), 1.0),
-        ((TUNNELLED, MIDDLE), ("TCP of the hosts", TCP), 1.0),
-        ((TUNNELLED, LARGE), ("TCP of the hosts", TCP), 1.0),
-    ];
-    let ratio = |&((who, cell), (other, theirs), at_least): &Row| {
-        let ours = table::median(figures, who, cell)?;
-        let theirs = table::median(figures, other, theirs)?;
-        Some(Finding::new(
-            format!("{who}: {cell}, beside {other}"),
-            ours / theirs,
-            "times as good",
-            Some(Target::AtLeast(at_least)),
-        ))
-    };
-    let cost = |name: &str| {
-        let cell = format!("both daemons, {MIDDLE}");
-        let seconds = table::median(figures, name, &cell)?;
-        let what = format!("{name}: both daemons, {MIDDLE}");
-        Some(Finding::new(what, seconds, "s of processor a GiB", None))
-    };
-    let costs = [GUESTS, "vrdma, tunnel", PROCESSES, TUNNELLED];
-    let ratios = RATIOS.iter().filter_map(ratio);
-    ratios.chain(costs.into_iter().filter_map(cost)).collect()
 }
