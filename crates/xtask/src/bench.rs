@@ -14,6 +14,7 @@ mod opened;
 mod process;
 mod processor;
 mod protection;
+mod registration;
 mod tenants;
 mod two_programs;
 mod vm_pair;
@@ -44,7 +45,7 @@ pub(crate) struct Arguments {
     /// Print what is written to the file instead of tables
     #[arg(long)]
     json: bool,
-    /// How often each cell of vm-pair, wire, process, tenants, adapters, opened, kept and protection is measured
+    /// How often each cell of vm-pair, wire, process, tenants, adapters, opened, kept, protection and registration is measured
     #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
     #[command(flatten)]
@@ -151,6 +152,12 @@ const BENCHMARKS: &[Benchmark] = &[
         about: "what sandbox, a tunnel's key, overflow checks and a guard on interrupts cost",
         rows: protection::rows,
         run: protection::run,
+    },
+    Benchmark {
+        name: "registration",
+        about: "what registering memory costs, in processes and in guests, beside rxe in guests",
+        rows: Vec::new,
+        run: registration::run,
     },
     Benchmark {
         name: "queue-pair",
