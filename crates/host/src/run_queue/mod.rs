@@ -16,6 +16,8 @@
 //! charged to the guarantee only, and ordinary turns are charged to it, too. So weights share what guarantees leave, and
 //! who has more by its weight has no more by its guarantee.
 //!
+//! A member that is the only one to send has several long units in a turn ([`ALONE`]).
+//!
 //! No member has two ordinary turns within one of the carrier, which ends instead: what all members share (uplinks,
 //! timers, commands) waits no longer because a group is heavy. Each turn of the carrier looks at a few of those who
 //! wait without a turn, too: debts and weights hold up what a member sends, but not for long its doorbells, timers
@@ -38,7 +40,7 @@ use rounds::{Rounds, Ticket};
 
 /// Of a member that is the only one to send in a turn of the carrier, a long unit counts so many times less until its turn
 /// ends, so that several share what a turn costs besides copying (doorbells, completions). All is to be paid after it,
-/// as ever, and who comes meanwhile waits about as long as for the longest unit.
+/// as ever, and who comes meanwhile waits at most twice as long as for the longest unit.
 const ALONE: u64 = 4;
 
 /// What counts as long. A turn has as few short units and atomics as ever.

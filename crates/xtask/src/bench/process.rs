@@ -385,3 +385,16 @@ fn findings(lines: &[Line]) -> Vec<Finding> {
     });
     ratios.chain(latencies).chain(writes).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_of_rows_that_there_are() {
+        assert_eq!(with_pinned(WRITE), PINNED_WRITE);
+        assert!(rows().contains(&PINNED_SEND.to_owned()));
+        let mut cells = PERFTEST.iter().map(|(cell, name, _)| [*cell, *name]);
+        assert!(cells.any(|cell| cell == [TINY, ORDINARY]));
+    }
+}
