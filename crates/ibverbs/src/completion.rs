@@ -14,9 +14,6 @@ use crate::abi;
 use crate::patience::{Patience, Rest};
 use crate::region::{Regions, put_in_place};
 
-/// Empty polls between two looks whether there still is a daemon: of their time the look is a small part.
-const SUSPICION: u32 = 1024;
-
 /// `IBV_WC_RECV`: a bit of what is received.
 const RECV: u32 = 1 << 7;
 
@@ -33,7 +30,6 @@ pub(crate) struct Ring {
     owed: u32,
     /// For the `ibv_wc_read_*` functions.
     pub(crate) current: Completion,
-    empty_polls: u32,
     pub(crate) patience: Patience,
 }
 
@@ -46,7 +42,6 @@ impl Ring {
             own: VecDeque::new(),
             owed: 0,
             current: Completion::default(),
-            empty_polls: 0,
             patience: Patience::new(Instant::now()),
         }
     }
@@ -121,17 +116,10 @@ impl Ring {
     #[inline]
     pub(crate) fn rest(&mut self, found: usize) -> Rest {
         if found == 0 {
-            return self.patience.found_nothing(Instant::now());
+            return self.patience.found_nothing(Instant::now);
         }
         self.patience.found();
         Rest::Return
-    }
-
-    /// After a poll that found nothing: whether it is time to see if the daemon is gone.
-    #[inline]
-    pub(crate) fn should_look_after_daemon(&mut self) -> bool {
-        self.empty_polls = self.empty_polls.wrapping_add(1);
-        self.empty_polls.is_multiple_of(SUSPICION)
     }
 }
 

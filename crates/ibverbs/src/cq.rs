@@ -7,6 +7,8 @@ use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::Mutex;
 use vrdma_provider::client::{self, Answer, QueueMemory};
@@ -24,11 +26,16 @@ use crate::memory::leak;
 use crate::open::OpenDevice;
 use crate::patience::Rest;
 
+/// Empty polls between two looks whether there still is a daemon: of their time the look is a small part.
+const SUSPICION: u32 = 1024;
+
 /// What `ibv_create_cq` and `ibv_create_cq_ex` return a pointer to.
 #[repr(C)]
 pub struct CompletionQueue {
     pub(crate) ex: UnsafeCell<abi::CqEx>,
     pub(crate) ring: Mutex<Ring>,
+    /// Counted without the lock: one that is lost between threads matters to nobody.
+    empty_polls: AtomicU32,
     handle: u32,
     cookie: u64,
     pub(crate) completion_events: HandedOut,
@@ -62,7 +69,9 @@ impl CompletionQueue {
     /// After an empty poll: whether the daemon is gone, at which this looks now and then.
     #[inline]
     pub(crate) fn has_lost(&self, device: &OpenDevice) -> bool {
-        if !device.lost.is_known() && self.ring.lock().should_look_after_daemon() {
+        let polls = self.empty_polls.load(Relaxed).wrapping_add(1);
+        self.empty_polls.store(polls, Relaxed);
+        if polls.is_multiple_of(SUSPICION) && !device.lost.is_known() {
             device.look_after_daemon();
         }
         device.lost.is_known()
@@ -131,6 +140,7 @@ impl CompletionQueue {
         let cq: *mut Self = leak(Self {
             ex: UnsafeCell::new(ex),
             ring: Mutex::new(Ring::new(queue, Arc::clone(&device.regions))),
+            empty_polls: AtomicU32::new(0),
             handle,
             cookie,
             completion_events: HandedOut::default(),

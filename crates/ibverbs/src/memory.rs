@@ -143,8 +143,11 @@ fn find_file(wanted: &Wanted, registering: Option<&Registering<'_>>) -> Result<F
     // Whose page it is can only be seen when it is there.
     populate(address, length.min(1), writes)?;
     let shared = SharedFile::find(address, length, writes);
-    // To read is enough for a file: its pages come into being, and the kernel maps many at a time.
-    populate(address, length, writes && shared.is_none())?;
+    // A file that has all its pages needs none mapped here: the daemon has a mapping of its own.
+    if !shared.as_ref().is_some_and(SharedFile::has_all_pages) {
+        // To read is enough for a file: its pages come into being, and the kernel maps many at a time.
+        populate(address, length, writes && shared.is_none())?;
+    }
     Ok(Found {
         file: shared.map(SharedFile::into_parts),
         // Adopted, but not to be opened again.

@@ -18,6 +18,9 @@ const TIGHT_MAX: u32 = 10;
 /// twice after each page that it sends), where a core given away each time costs more than the work.
 const TIGHT: Duration = Duration::from_nanos(150);
 
+/// While polls do not follow each other closely, the clock is read at one of so many: it takes as long as the rest of a poll.
+const TIMED: u32 = 4;
+
 /// A program that does something between its polls may be waiting all the same: it gives its core away so often.
 const TURN: Duration = Duration::from_micros(50);
 
@@ -44,8 +47,10 @@ pub(crate) enum Rest {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Patience {
-    /// When the queue was last found empty.
+    /// When the queue was last found empty, of the times that the clock was read.
     found_empty: Instant,
+    /// Empty polls since then.
+    untimed: u32,
     /// Empty polls in a row that followed each other closely.
     tight_polls: u32,
     /// Since when it has been empty, or since the poller last gave its core away.
@@ -64,6 +69,7 @@ impl Patience {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             found_empty: now,
+            untimed: 0,
             tight_polls: 0,
             waits_since: None,
             is_armed: false,
@@ -89,12 +95,25 @@ impl Patience {
         self.is_armed = false;
     }
 
-    /// A poll found nothing.
-    pub(crate) fn found_nothing(&mut self, now: Instant) -> Rest {
+    /// A poll found nothing. `clock` is read if the time matters.
+    #[inline]
+    pub(crate) fn found_nothing(&mut self, clock: impl FnOnce() -> Instant) -> Rest {
+        self.untimed += 1;
+        let is_timed =
+            self.untimed >= TIMED || self.tight_polls > 0 || self.is_armed || self.moment.is_some();
+        if is_timed {
+            self.found_nothing_at(clock())
+        } else {
+            Rest::Return
+        }
+    }
+
+    fn found_nothing_at(&mut self, now: Instant) -> Rest {
+        let polls = std::mem::take(&mut self.untimed);
         if self.goes_on(now) {
             return Rest::Again;
         }
-        if self.is_waiting(now) {
+        if self.is_waiting(now, polls) {
             Rest::GiveWay
         } else {
             Rest::Return
@@ -123,12 +142,13 @@ impl Patience {
         self.credit > 0 || self.left_out == 0
     }
 
-    /// Whether the program waits for a completion, as far as the times of its empty polls tell.
-    fn is_waiting(&mut self, now: Instant) -> bool {
-        let is_tight = now.duration_since(self.found_empty) < TIGHT;
+    /// Whether the program waits for a completion, as far as the times of its empty polls tell, of which there were so
+    /// many since the clock was last read.
+    fn is_waiting(&mut self, now: Instant, polls: u32) -> bool {
+        let is_tight = now.duration_since(self.found_empty) < TIGHT * polls;
         self.found_empty = now;
         self.tight_polls = if is_tight {
-            self.tight_polls.saturating_add(1)
+            self.tight_polls.saturating_add(polls)
         } else {
             0
         };
@@ -161,7 +181,7 @@ mod tests {
         /// An empty poll, so long after the last one.
         fn polls(&mut self, after: Duration) -> Rest {
             self.now += after;
-            self.patience.found_nothing(self.now)
+            self.patience.found_nothing(|| self.now)
         }
 
         /// Asks for an event and polls in vain: how many times the poll looked.

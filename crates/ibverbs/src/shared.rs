@@ -30,9 +30,12 @@ const FILE_PAGE: u64 = 1 << 61;
 /// Granularity of [`FileRange`].
 const RANGE_PAGE: u64 = 4096;
 
+/// What `st_blocks` counts (inode(7)).
+const BLOCK_BYTES: u64 = 512;
+
 /// The file behind a range, and where in it the range's first page is.
 pub(crate) struct SharedFile {
-    fd: OwnedFd,
+    file: File,
     range: FileRange,
 }
 
@@ -52,17 +55,27 @@ impl SharedFile {
         if write && !extent.is_writable {
             return None;
         }
-        let fd = extent.open(write)?;
+        let file = extent.open(write)?;
         let range = FileRange {
             offset: extent.offset,
             length: end - start,
             address: start,
         };
-        Some(Self { fd, range })
+        Some(Self { file, range })
+    }
+
+    /// Whether every page of the range exists, as far as the file's size and its blocks tell.
+    pub(crate) fn has_all_pages(&self) -> bool {
+        let Self { file, range } = self;
+        file.metadata().is_ok_and(|status| {
+            let size = status.size();
+            let is_inside = range.offset + range.length <= size.next_multiple_of(RANGE_PAGE);
+            is_inside && status.blocks().saturating_mul(BLOCK_BYTES) >= size
+        })
     }
 
     pub(crate) fn into_parts(self) -> (OwnedFd, FileRange) {
-        (self.fd, self.range)
+        (self.file.into(), self.range)
     }
 }
 
@@ -162,15 +175,14 @@ impl<'a> Extent<'a> {
     }
 
     /// A descriptor of the file, with the right to write it if that is wanted.
-    fn open(&self, write: bool) -> Option<OwnedFd> {
+    fn open(&self, write: bool) -> Option<File> {
         let first = format!("/proc/self/map_files/{}", self.first);
         // The second only for privileged programs; the third for files that have kept their names.
         let named = [first.as_str(), self.path].into_iter();
         let opened = named.filter_map(|path| again(path, write));
         own_descriptors(write)
             .chain(opened)
-            .find(|fd| self.is(fd))
-            .map(OwnedFd::from)
+            .find(|file| self.is(file))
     }
 
     fn is(&self, file: &File) -> bool {
@@ -276,6 +288,20 @@ mod tests {
             .read_exact_at(&mut bytes, range.offset + 0x10)
             .unwrap();
         assert_eq!(&bytes, b"here");
+    }
+
+    #[test]
+    fn a_file_with_a_hole_or_shorter_than_its_mapping_lacks_pages() {
+        let (file, at) = mapped(libc::MAP_SHARED);
+        let has_all = || {
+            let found = SharedFile::find(at, 0x3000, true).unwrap();
+            found.has_all_pages()
+        };
+        assert!(!has_all(), "its first page is not mapped, and not there");
+        file.write_all_at(&[1], 0).unwrap();
+        assert!(has_all());
+        file.set_len(0x2000).unwrap();
+        assert!(!has_all());
     }
 
     #[test]

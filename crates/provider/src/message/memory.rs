@@ -79,8 +79,8 @@ pub struct FileRange {
 }
 
 /// Registers memory. The client has made sure that the range is mapped, and writable if the access
-/// asks for it (`MADV_POPULATE_WRITE`, `MADV_POPULATE_READ`), unless it is on demand; the daemon
-/// finds out anyway when it touches it. Errors: `EINVAL`, `EFAULT`, `ENOMEM` (quota).
+/// asks for it (`MADV_POPULATE_WRITE`, `MADV_POPULATE_READ`, or a file that has all its pages), unless it is on demand; the
+/// daemon finds out anyway when it touches it. Errors: `EINVAL`, `EFAULT`, `ENOMEM` (quota).
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
