@@ -286,6 +286,10 @@ fn write_piece(to: &Window<'_>, data: &[u8]) -> Result<(), Fault> {
 
 #[inline]
 fn copy_piece(to: &Window<'_>, from: &Window<'_>, length: usize) -> Result<(), CopyFault> {
+    // What this process has never touched is in no cache of its processors, unless its owner has just been there.
+    if to.is_first_access(length) {
+        return copy_piece_non_temporal(to, from, length);
+    }
     let read = to.write_raw(length, |to| {
         // SAFETY: `write_raw` vouches for `to` and `read_raw` for `from`.
         from.read_raw(length, |from| unsafe { move_tail_last(from, to, length) })

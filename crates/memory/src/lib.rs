@@ -42,6 +42,7 @@ mod space;
 mod stalled;
 mod stores;
 mod tenant;
+mod unmapping;
 mod view;
 mod waited;
 mod word;

@@ -123,6 +123,12 @@ impl Window<'_> {
         self.length -= length;
     }
 
+    /// Whether a long access to `length` bytes is the first to some of them, by this process.
+    #[inline]
+    pub(crate) fn is_first_access(&self, length: usize) -> bool {
+        self.map.mapping.populate(self.at, length)
+    }
+
     /// Calls `act` with the address of the first of `length` bytes, which are good for reads of
     /// any kind during the call. What was read counts only if the answer is `Ok`.
     #[inline]

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use crate::guard::{Guard, Mark};
 use crate::populated::{GRANULE, Populated};
+use crate::unmapping::unmap;
 use crate::{Protection, kernel};
 
 /// Why memory was not mapped.
@@ -63,7 +64,7 @@ impl Drop for Area {
     fn drop(&mut self) {
         // SAFETY: `start` and `length` are a whole mapping made by `Mapping::new`, and the owner of
         // the last pointer into it is the last `Mapping` of it, which is being dropped.
-        unsafe { kernel::unmap(self.start, self.length) };
+        unsafe { unmap(self.start, self.length) };
     }
 }
 
@@ -130,12 +131,11 @@ impl Mapping {
         }
     }
 
-    /// Prepares a long access to `length` bytes from `offset` on, so that it does not fault at each page.
+    /// Prepares a long access to `length` bytes from `offset` on, so that it does not fault at each page. Whether it is
+    /// the first one to some of them.
     #[inline]
-    pub(crate) fn populate(&self, offset: usize, length: usize) {
-        if length >= GRANULE {
-            self.whole.populate(self.in_area(offset), length);
-        }
+    pub(crate) fn populate(&self, offset: usize, length: usize) -> bool {
+        length >= GRANULE && self.whole.populate(self.in_area(offset), length)
     }
 
     /// Address of byte `offset` of what was asked for. Valid for accesses until the end of the
@@ -158,13 +158,15 @@ impl Mapping {
 }
 
 impl Whole {
-    fn populate(&self, at: usize, length: usize) {
+    fn populate(&self, at: usize, length: usize) -> bool {
         debug_assert!(at + length <= self.area.length);
         let missing = self.populated.missing(at, length);
-        if !missing.is_empty() && self.area.may_read {
+        let is_first = !missing.is_empty() && self.area.may_read;
+        if is_first {
             self.area.touch(missing.clone());
             self.populated.note(missing);
         }
+        is_first
     }
 }
 
