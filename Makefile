@@ -17,7 +17,7 @@ test: setup check ## every test, guests included
 	cargo test --workspace
 	VRDMA_TEST_SHARDS=2 cargo test --workspace --test process
 	RUSTFLAGS="--cfg loom" cargo test --package vrdma-provider --package vrdma-memory --lib --target-dir target/loom model::
-	cargo xtask fuzz --seconds 75
+	cargo xtask fuzz --seconds 45
 	cargo xtask guests
 	cargo xtask guests --doorbells trapped --only="-g 1 -c -e"
 	cargo xtask guests --hosts 2 --short

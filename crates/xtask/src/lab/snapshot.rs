@@ -21,7 +21,7 @@ use crate::guests::{objects, with_device};
 const SIDES: [Side; 2] = [Side::A, Side::B];
 
 /// Long enough to be saved in its middle on any machine.
-const PROGRAM: &str = "ibv_rc_pingpong -d $DEV -g 1 -c -s 16384 -n 20000";
+const PROGRAM: &str = "ibv_rc_pingpong -d $DEV -g 1 -c -s 16384 -n 8000";
 
 /// The same, for a short look.
 const SHORT: &str = "ibv_rc_pingpong -d $DEV -g 1 -c -s 16384 -n 100";
