@@ -31,7 +31,9 @@
 //! | `POST /v1/adapters/NAME/hold` | - | an empty body without an end: the adapter goes with the connection |
 //! | `POST /v1/adapters/NAME/trace` | - | packets on the wire since the last such request, see below |
 //! | `POST /v1/adapters/NAME/track` | - | [`TrackedAdapter`]: the pages that it writes are noted |
-//! | `POST /v1/adapters/NAME/freeze` | - | the context of an adapter that does nothing any more, as bytes |
+//! | `GET /v1/adapters/NAME/written` | - | [`WrittenMemory`] of an adapter since it is tracked |
+//! | `POST /v1/adapters/NAME/freeze` | [`FreezeRequest`], or nothing | the context of an adapter that does nothing any more, as bytes |
+//! | `POST /v1/adapters/NAME/resend` | - | [`WrittenMemory`] of a frozen adapter, which QEMU sends as if the guest had written it |
 //! | `POST /v1/adapters/NAME/save` | - | the same of an adapter that goes on at once |
 //! | `POST /v1/adapters/NAME/thaw` | - | nothing: it goes on as if nothing had been |
 //! | `POST /v1/adapters/NAME/release` | - | nothing: the frozen adapter is another daemon's |
@@ -80,8 +82,8 @@ pub use guarantee::{Contradiction, Guarantee};
 pub use limits::{Limits, LimitsChange, NotAWeight, NotAnOpsRate, OpsRate, Weight};
 pub use mac::{MacAddress, NotAMac};
 pub use migration::{
-    ArrivedContext, CONTEXT_BYTES_MAX, DIGEST_CHUNK_BYTES, DigestedRange, MSIX_TABLE_WORDS,
-    MemoryDigest, RestoreRequest, TrackedAdapter,
+    ArrivedContext, CONTEXT_BYTES_MAX, DIGEST_CHUNK_BYTES, DigestedRange, FreezeRequest,
+    MSIX_TABLE_WORDS, MemoryDigest, RestoreRequest, TrackedAdapter, WrittenMemory,
 };
 pub use name::{Name, NotAName};
 pub use poll::PollMode;

@@ -4,6 +4,7 @@
 //!   source                                   destination
 //!   track   ──► its writes are noted
 //!   freeze  ──► does nothing; its context ──► PUT context: kept, nothing changes yet
+//!  (resend  ──► its writes are QEMU's to send, and not in the context)
 //!   thaw    ──► goes on                       restore: made from the context, does nothing yet
 //!   release ──► gives up its addresses        activate: goes on where the context left off
 //! ```
@@ -22,6 +23,22 @@ pub const CONTEXT_BYTES_MAX: usize = 256 << 20;
 pub struct TrackedAdapter {
     /// The device's PCI configuration space, 256 bytes, as the guest has it at this moment.
     pub config_space: Vec<u8>,
+}
+
+/// What a context is to have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FreezeRequest {
+    /// What the adapter wrote stays out of the context: QEMU is to send it.
+    #[serde(default)]
+    pub leaves_pages: bool,
+}
+
+/// Memory of a guest that its adapter wrote while it was tracked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct WrittenMemory {
+    /// In whole pages.
+    pub bytes: u64,
 }
 
 /// What a context has, told by the daemon that keeps it.

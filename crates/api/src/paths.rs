@@ -64,7 +64,19 @@ pub fn track(name: &Name) -> String {
     format!("{ADAPTERS}/{name}/track")
 }
 
-/// POST: an adapter that is tracked does nothing any more; the answer is its context.
+/// GET: how much of the guest's memory an adapter has written since it is tracked, as [`crate::WrittenMemory`].
+pub fn written(name: &Name) -> String {
+    format!("{ADAPTERS}/{name}/written")
+}
+
+/// POST: what a frozen adapter has written is QEMU's to send, as if the guest had written it; the answer is
+/// [`crate::WrittenMemory`].
+pub fn resend(name: &Name) -> String {
+    format!("{ADAPTERS}/{name}/resend")
+}
+
+/// POST: an adapter that is tracked does nothing any more; the answer is its context. With [`crate::FreezeRequest`], or
+/// without a body.
 pub fn freeze(name: &Name) -> String {
     format!("{ADAPTERS}/{name}/freeze")
 }

@@ -171,8 +171,12 @@ fn report_text(report: &vrdma_migration::Report) -> String {
     const COLUMNS: &[Column] = &[Column::Text("PHASE"), Column::Number("MS")];
     let row = |time: &PhaseTime| vec![phase_text(time.phase), milliseconds(time.ms)];
     let phases = table(COLUMNS, report.phases.iter().map(row).collect(), "");
+    let resent = match report.resent_bytes {
+        0 => String::new(),
+        resent => format!(", and {} that QEMU sent", bytes(resent)),
+    };
     let context = format!(
-        "{}, {} records, {} pages",
+        "{}, {} records, {} pages{resent}",
         bytes(report.context_bytes),
         report.context_records,
         report.context_pages
@@ -233,6 +237,7 @@ mod tests {
             context_bytes: 1024,
             context_records: 4,
             context_pages: 5,
+            resent_bytes: 0,
         };
         let text = report_text(&report);
         let lines: Vec<Vec<_>> = text

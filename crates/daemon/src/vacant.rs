@@ -100,10 +100,15 @@ fn refuse(step: MigrationStep) {
         MigrationStep::Freeze(reply) => {
             let _ = reply.send(Err(NO_DEVICES.to_owned()));
         }
+        MigrationStep::Resend(resending) => {
+            let _ = resending.reply.send(Err(NO_DEVICES.to_owned()));
+        }
         MigrationStep::SetAway(_, reply) => {
             let _ = reply.send(());
         }
-        MigrationStep::Memory(reply) | MigrationStep::FrozenMemory(reply) => {
+        MigrationStep::Memory(reply)
+        | MigrationStep::TrackedMemory(reply)
+        | MigrationStep::FrozenMemory(reply) => {
             let _ = reply.send(Err(NO_DEVICES.to_owned()));
         }
         // None was restored.

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::AcqRel;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use crate::map::Map;
 use crate::{PAGE, Space};
@@ -54,6 +54,23 @@ impl<'s> DirtyLog<'s> {
         }
         runs
     }
+
+    /// Pages that were taken are dirty again, where there still are maps of them.
+    pub fn put_back(&self, runs: &[DirtyRun]) {
+        let view = self.space.view();
+        for run in runs {
+            for map in view.maps() {
+                put_back(map, *run);
+            }
+        }
+    }
+
+    /// How many pages are dirty, which stay so.
+    pub fn pages(&self) -> u64 {
+        let view = self.space.view();
+        let bitmaps = view.maps().iter().filter_map(|map| map.dirty.as_ref());
+        bitmaps.map(Bitmap::count).sum()
+    }
 }
 
 fn take_map(map: &Map, range: &Range<u64>, runs: &mut Vec<DirtyRun>) {
@@ -63,6 +80,14 @@ fn take_map(map: &Map, range: &Range<u64>, runs: &mut Vec<DirtyRun>) {
     bitmap.take(from.div_ceil(PAGE) as usize..(to / PAGE) as usize, |page| {
         push(runs, map.iova + page as u64 * PAGE);
     });
+}
+
+fn put_back(map: &Map, run: DirtyRun) {
+    let from = run.iova.max(map.iova);
+    let to = run.iova.saturating_add(run.pages * PAGE).min(map.end());
+    if let (Some(bitmap), true) = (&map.dirty, from < to) {
+        bitmap.mark((from - map.iova) as usize, (to - from) as usize);
+    }
 }
 
 fn push(runs: &mut Vec<DirtyRun>, iova: u64) {
@@ -94,6 +119,11 @@ impl Bitmap {
         each_word(at / page..(at + length - 1) / page + 1, |word, mask| {
             self.words[word].fetch_or(mask, AcqRel);
         });
+    }
+
+    fn count(&self) -> u64 {
+        let ones = |word: &AtomicU64| u64::from(word.load(Relaxed).count_ones());
+        self.words.iter().map(ones).sum()
     }
 
     fn take(&self, pages: Range<usize>, mut dirty: impl FnMut(usize)) {

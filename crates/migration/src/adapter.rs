@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use vrdma_api::{
-    Adapter, ArrivedContext, MemoryDigest, Name, RestoreRequest, TrackedAdapter, paths,
+    Adapter, ArrivedContext, FreezeRequest, MemoryDigest, Name, RestoreRequest, TrackedAdapter,
+    WrittenMemory, paths,
 };
 use vrdma_api_client::{Client, Error, Method};
 
@@ -20,7 +21,7 @@ pub(crate) enum NotReleased {
     Perhaps(Cause),
 }
 
-/// How long a daemon may take to read all of a guest's memory: a TiB at 2 GB/s.
+/// How long a daemon may take to read all of a guest's memory (a TiB at 2 GB/s), or to tell QEMU of its pages.
 const READING_LIMIT: Duration = Duration::from_secs(600);
 
 pub(crate) struct AdapterHandle {
@@ -75,12 +76,29 @@ impl AdapterHandle {
         })
     }
 
-    /// The context of the adapter, which does nothing from now on.
-    pub(crate) fn freeze(&self) -> Result<Vec<u8>, Cause> {
-        let context = self.client.fetch(&paths::freeze(&self.name));
-        context
-            .map(|bytes| bytes.to_vec())
+    /// How much of the memory it has written since it is tracked, in bytes.
+    pub(crate) fn written(&self) -> Result<u64, Cause> {
+        let written: Result<WrittenMemory, _> = self.client.get(&paths::written(&self.name));
+        written
+            .map(|written| written.bytes)
             .map_err(|error| self.cause(&error))
+    }
+
+    /// The context of the adapter, which does nothing from now on.
+    pub(crate) fn freeze(&self, request: FreezeRequest) -> Result<Vec<u8>, Cause> {
+        let body = serde_json::to_vec(&request).map_err(|error| Cause::new(error.to_string()))?;
+        let path = paths::freeze(&self.name);
+        let answer = self.client.ask(Method::POST, &path, body);
+        answer
+            .map(|answer| answer.body.to_vec())
+            .map_err(|error| self.cause(&error))
+    }
+
+    /// QEMU sends what the frozen adapter has written: how much, in bytes.
+    pub(crate) fn resend(&self) -> Result<u64, Cause> {
+        let resent = self.patient.post(&paths::resend(&self.name), &());
+        let resent: WrittenMemory = resent.map_err(|error| self.cause(&error))?;
+        Ok(resent.bytes)
     }
 
     /// The context of the tracked adapter, which stands still no longer than that takes.

@@ -94,6 +94,8 @@ struct Flow<'a> {
     sending_ended: Option<Duration>,
     /// The destination's QEMU has told that it has all.
     is_loaded: bool,
+    /// What the adapters wrote and QEMU sent.
+    resent_bytes: u64,
     /// What the source's daemon still claims when the VM runs at the destination.
     unreleased: Vec<Unreleased>,
     /// It goes on, whoever interrupts it.
@@ -113,6 +115,7 @@ impl<'a> Flow<'a> {
             sending_began: None,
             sending_ended: None,
             is_loaded: false,
+            resent_bytes: 0,
             unreleased: Vec::new(),
             is_final: false,
         }
@@ -166,16 +169,27 @@ impl<'a> Flow<'a> {
 
     fn send_rest(&mut self) -> Result<Vec<HandedOver>, Cause> {
         self.begin(Phase::Freeze)?;
-        // The rest of the memory goes over while the adapter is frozen and handed over. What the adapter writes
-        // meanwhile is in its context, which is restored when QEMU has loaded all.
-        let next = json!({ "state": "pre-switchover" });
-        let source = &mut self.hosts().source.machine;
-        source.execute("migrate-continue", next)?;
-        let contexts = self.freeze()?;
+        let contexts = if self.have_written_much()? {
+            let contexts = self.freeze_and_resend()?;
+            self.let_qemu_go_on()?;
+            contexts
+        } else {
+            // The rest of the memory goes over while the adapter is frozen and handed over. What the adapter writes
+            // meanwhile is in its context, which is restored when QEMU has loaded all.
+            self.let_qemu_go_on()?;
+            self.freeze()?
+        };
         self.begin(Phase::HandOver)?;
         let adapters = self.hand_over(contexts)?;
         self.begin(Phase::SwitchOver)?;
         Ok(adapters)
+    }
+
+    /// The source's QEMU sends what is left.
+    fn let_qemu_go_on(&mut self) -> Result<(), Cause> {
+        let next = json!({ "state": "pre-switchover" });
+        let source = &mut self.hosts().source.machine;
+        source.execute("migrate-continue", next).map(drop)
     }
 
     fn track(&mut self) -> Result<Vec<ConfigSpace>, Cause> {

@@ -15,6 +15,8 @@ pub enum Phase {
     Copy,
     /// The adapter stands still, as the VM does. QEMU begins to send what is left.
     Freeze,
+    /// QEMU is told what the adapter has written, if that is much, and sends it.
+    Resend,
     /// Its context goes to the other daemon.
     HandOver,
     /// All that is left arrives at the destination's QEMU.
@@ -43,6 +45,7 @@ impl fmt::Display for Phase {
             Self::Track => "beginning to track the adapter",
             Self::Copy => "copying the memory",
             Self::Freeze => "freezing the adapter",
+            Self::Resend => "having QEMU send what the adapter has written",
             Self::HandOver => "handing over the adapter's context",
             Self::SwitchOver => "switching over",
             Self::Configure => "configuring the adapter's PCI function",
@@ -139,6 +142,8 @@ pub struct Report {
     pub context_records: u64,
     /// Pages in it, which the device wrote.
     pub context_pages: u64,
+    /// Bytes that the device wrote and that QEMU sent, since they were too many for its context.
+    pub resent_bytes: u64,
 }
 
 /// When phases began.

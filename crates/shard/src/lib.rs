@@ -19,4 +19,4 @@ pub mod process_socket;
 pub mod shard;
 mod vm;
 
-pub use vm::{Frozen, Made, Maker, Restoring};
+pub use vm::{Frozen, Made, Maker, Resending, Restoring};

@@ -163,6 +163,11 @@ impl Session {
         self.peer.dma_write(token, iova, data)
     }
 
+    /// The most bytes that go in one such request; none before the client has said its version.
+    pub fn max_transfer(&self) -> usize {
+        self.peer.max_transfer.unwrap_or(0) as usize
+    }
+
     /// The client is gone: every DMA request still open fails with `ECONNRESET`.
     pub fn abandon(&mut self, backend: &mut dyn Backend) {
         self.peer.dma.abandon(backend);

@@ -7,12 +7,13 @@
 //! It does not know who asks in which order; what a state does not allow is refused with a sentence.
 
 mod pages;
+mod resending;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::Bytes;
-use vrdma_api::{ArrivedContext, Name, RestoreRequest, TrackedAdapter};
+use vrdma_api::{ArrivedContext, FreezeRequest, Name, RestoreRequest, TrackedAdapter};
 use vrdma_inventory::Object;
 use vrdma_pvrdma::{BadContext, Context, DeviceConfig};
 use vrdma_shard::plane::MigrationStep;
@@ -96,11 +97,15 @@ impl Control {
     }
 
     /// Stops the adapter; its context as bytes.
-    pub(super) async fn freeze(&self, name: &Name) -> Result<Vec<u8>, Problem> {
+    pub(super) async fn freeze(
+        &self,
+        name: &Name,
+        request: FreezeRequest,
+    ) -> Result<Vec<u8>, Problem> {
         let (port, mac) = self.port_and_mac(name)?;
         let frozen = self.shards.migrate(port, MigrationStep::Freeze);
         let frozen = frozen.await.map_err(conflict)?;
-        let encoded = apart(move || encode(mac, *frozen)).await;
+        let encoded = apart(move || encode(mac, *frozen, request.leaves_pages)).await;
         match encoded {
             Ok(bytes) => {
                 tracing::info!(
@@ -118,7 +123,7 @@ impl Control {
 
     /// The adapter's context as bytes; it stands still no longer than that takes.
     pub(super) async fn save(&self, name: &Name) -> Result<Vec<u8>, Problem> {
-        let context = self.freeze(name).await?;
+        let context = self.freeze(name, FreezeRequest::default()).await?;
         self.thaw(name).await?;
         Ok(context)
     }

@@ -97,7 +97,11 @@ impl Daemon {
     }
 
     pub(super) fn post(&self, path: &str) -> Result<Vec<u8>, Error> {
-        let answer = self.client.ask(Method::POST, path, Vec::new())?;
+        self.post_with(path, Vec::new())
+    }
+
+    pub(super) fn post_with(&self, path: &str, body: Vec<u8>) -> Result<Vec<u8>, Error> {
+        let answer = self.client.ask(Method::POST, path, body)?;
         Ok(answer.body.to_vec())
     }
 

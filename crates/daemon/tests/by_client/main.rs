@@ -9,6 +9,7 @@
 
 mod blocking;
 mod daemon;
+mod resending;
 mod vmm;
 
 use std::collections::BTreeMap;

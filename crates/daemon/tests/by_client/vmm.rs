@@ -1,7 +1,8 @@
 //! A client of vfio-user as far as a migration goes.
 
-use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::io::{ErrorKind, IoSlice, Read, Write as _};
 use std::mem::MaybeUninit;
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -35,6 +36,13 @@ const DOORBELLS: u32 = 2;
 /// Bytes of a piece of data.
 const PIECE: usize = 1000;
 
+/// What the device asks its client to write.
+pub(super) struct Write {
+    id: [u8; 2],
+    pub(super) address: u64,
+    pub(super) bytes: Vec<u8>,
+}
+
 pub(super) struct Vmm {
     socket: UnixStream,
     id: u16,
@@ -42,6 +50,10 @@ pub(super) struct Vmm {
 
 pub(super) fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn word(head: &[u8; 16], at: usize) -> u32 {
+    u32::from_le_bytes(*head[at..].first_chunk().unwrap())
 }
 
 fn longs(longs: &[u64]) -> Vec<u8> {
@@ -99,6 +111,31 @@ impl Vmm {
         [&self.id.to_le_bytes(), &code, &*size, payload].concat()
     }
 
+    /// The next request of the device, which is to write memory.
+    pub(super) fn hear_write(&mut self) -> Write {
+        let (head, payload) = self.message_of_peer();
+        assert_eq!(head[2..4], (Command::DmaWrite as u16).to_le_bytes());
+        let (place, bytes) = payload.split_at(16);
+        assert_eq!(place[8..], longs(&[bytes.len() as u64]));
+        Write {
+            id: [head[0], head[1]],
+            address: u64::from_le_bytes(*place.first_chunk().unwrap()),
+            bytes: bytes.to_vec(),
+        }
+    }
+
+    /// It was done, or was not.
+    pub(super) fn answer_write(&mut self, write: &Write, error: u32) {
+        const REPLY: u32 = 1;
+        const ERROR: u32 = 1 << 5;
+        let flags = REPLY | if error == 0 { 0 } else { ERROR };
+        let code = (Command::DmaWrite as u16).to_le_bytes();
+        let payload = longs(&[write.address, write.bytes.len() as u64]);
+        let size = words(&[16 + payload.len() as u32, flags, error]);
+        let message = [&write.id, &code, &*size, &payload].concat();
+        self.socket.write_all(&message).unwrap();
+    }
+
     /// Waits for an answer or the end of the connection; whether it is the end.
     fn is_hung_up(&self) -> bool {
         let mut byte = [0];
@@ -112,6 +149,11 @@ impl Vmm {
         }
     }
 
+    /// Leaves.
+    pub(super) fn hang_up(&self) {
+        self.socket.shutdown(Shutdown::Both).unwrap();
+    }
+
     /// Reads what there is until the connection ends.
     pub(super) fn await_end(mut self) {
         let end = self.socket.read_to_end(&mut Vec::new());
@@ -123,16 +165,21 @@ impl Vmm {
     }
 
     fn answer(&mut self) -> Result<Vec<u8>, Errno> {
+        let (head, payload) = self.message_of_peer();
+        assert_eq!(head[..2], self.id.to_le_bytes());
+        match word(&head, 8) & 1 << 5 {
+            0 => Ok(payload),
+            _ => Err(Errno::from_raw_os_error(word(&head, 12) as i32)),
+        }
+    }
+
+    /// Header and payload.
+    fn message_of_peer(&mut self) -> ([u8; 16], Vec<u8>) {
         let mut head = [0; 16];
         self.socket.read_exact(&mut head).unwrap();
-        let word = |at: usize| u32::from_le_bytes(*head[at..].first_chunk().unwrap());
-        assert_eq!(head[..2], self.id.to_le_bytes());
-        let mut payload = vec![0; word(4) as usize - head.len()];
+        let mut payload = vec![0; word(&head, 4) as usize - head.len()];
         self.socket.read_exact(&mut payload).unwrap();
-        match word(8) & 1 << 5 {
-            0 => Ok(payload),
-            _ => Err(Errno::from_raw_os_error(word(12) as i32)),
-        }
+        (head, payload)
     }
 
     /// Gives the device the guest's memory.

@@ -56,6 +56,20 @@ fn a_part_can_be_taken() {
 }
 
 #[test]
+fn pages_are_counted_and_put_back() {
+    let space = space(&[(1, 8), (9, 8)]);
+    space.dirty_log().enable();
+    let wrote = [7; 3 * PAGE as usize];
+    space.view().write(8 * PAGE, &wrote).unwrap();
+    let log = space.dirty_log();
+    assert_eq!(log.pages(), 3);
+    let taken = log.take(ALL);
+    assert_eq!((log.pages(), &*taken), (0, &[run(8, 3)][..]));
+    log.put_back(&[run(8, 2), run(100, 1)]);
+    assert_eq!(log.take(ALL), [run(8, 2)]);
+}
+
+#[test]
 fn disabling_forgets_and_later_maps_are_logged() {
     let space = space(&[(0, 1)]);
     space.dirty_log().enable();

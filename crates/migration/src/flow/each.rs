@@ -3,7 +3,7 @@
 //! All are frozen before the first is restored, and restored in the order in which they were frozen: a page that two of them
 //! wrote is in both contexts, and the later one has all of it.
 
-use vrdma_api::{ArrivedContext, MSIX_TABLE_WORDS, RestoreRequest};
+use vrdma_api::{ArrivedContext, FreezeRequest, MSIX_TABLE_WORDS, RestoreRequest};
 
 use super::{Failed, Flow};
 use crate::adapter::{AdapterHandle, NotReleased};
@@ -11,6 +11,10 @@ use crate::error::Cause;
 use crate::machine::Function;
 use crate::pci::{Address, ConfigSpace};
 use crate::progress::Phase;
+
+/// What adapters have written goes in their contexts up to here, beside what QEMU sends. More goes as the rest of the memory
+/// does, which is faster, and nobody has to hold it; but QEMU has to be told of each page first, a few microseconds each.
+const CONTEXT_PAGES_BYTES_MAX: u64 = 16 << 20;
 
 /// The only one whose devices answer before any bridge is configured.
 const ROOT_BUS: u8 = 0;
@@ -57,11 +61,32 @@ impl Flow<'_> {
         Ok(())
     }
 
+    /// Whether they have written more than is to go in their contexts.
+    pub(super) fn have_written_much(&mut self) -> Result<bool, Cause> {
+        let adapters = self.hosts().source.adapters.iter();
+        let written: Result<u64, Cause> = adapters.map(AdapterHandle::written).sum();
+        written.map(|bytes| bytes > CONTEXT_PAGES_BYTES_MAX)
+    }
+
     /// None of them does anything from here on; their contexts.
     pub(super) fn freeze(&mut self) -> Result<Vec<Vec<u8>>, Cause> {
+        self.freeze_as(FreezeRequest::default())
+    }
+
+    /// The same; what they have written is QEMU's to send. All stand still before it is told of any page.
+    pub(super) fn freeze_and_resend(&mut self) -> Result<Vec<Vec<u8>>, Cause> {
+        let contexts = self.freeze_as(FreezeRequest { leaves_pages: true })?;
+        self.begin(Phase::Resend)?;
+        let adapters = self.hosts().source.adapters.iter();
+        let resent: Result<u64, Cause> = adapters.map(AdapterHandle::resend).sum();
+        self.resent_bytes = resent?;
+        Ok(contexts)
+    }
+
+    fn freeze_as(&mut self, request: FreezeRequest) -> Result<Vec<Vec<u8>>, Cause> {
         self.undo.frozen = true;
         let adapters = self.hosts().source.adapters.iter();
-        adapters.map(AdapterHandle::freeze).collect()
+        adapters.map(|it| it.freeze(request)).collect()
     }
 
     pub(super) fn hand_over(&mut self, contexts: Vec<Vec<u8>>) -> Result<Vec<HandedOver>, Cause> {

@@ -55,6 +55,7 @@ impl Flow<'_> {
             context_bytes: adapters.clone().map(|it| it.bytes).sum(),
             context_records: adapters.clone().map(|it| it.arrived.records).sum(),
             context_pages: adapters.map(|it| it.arrived.pages).sum(),
+            resent_bytes: self.resent_bytes,
         }
     }
 }

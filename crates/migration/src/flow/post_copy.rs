@@ -58,13 +58,14 @@ impl Flow<'_> {
     /// All that may be refused is done before QEMU sends the devices.
     pub(super) fn switch_to_post_copy(&mut self) -> Result<Switched, Failed> {
         self.begin(Phase::Freeze)?;
-        let contexts = self.freeze()?;
+        let contexts = match self.have_written_much()? {
+            true => self.freeze_and_resend()?,
+            false => self.freeze()?,
+        };
         self.begin(Phase::HandOver)?;
         let adapters = self.hand_over(contexts)?;
         self.begin(Phase::SwitchOver)?;
-        let next = json!({ "state": "pre-switchover" });
-        let source = &mut self.hosts().source.machine;
-        source.execute("migrate-continue", next)?;
+        self.let_qemu_go_on()?;
         let deadline = Instant::now() + SWITCH_OVER_LIMIT;
         loop {
             let event = self.hosts().source.machine.next_event(TELL_EVERY)?;

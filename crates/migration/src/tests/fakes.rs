@@ -51,6 +51,8 @@ pub(super) enum Fault {
     /// A page is lost on the way.
     LosesMemory,
     HugePages,
+    /// Adapters have written more than goes in their contexts.
+    AdaptersWriteMuch,
     /// QEMU has much left to send after its first pass.
     WritesMuch,
     /// The same, and the connection breaks when the VM runs at the destination.
@@ -213,6 +215,7 @@ impl World {
             "context" if *method == Method::DELETE => self.adapters[at].restored = None,
             "track" => return value(self.tracked(at)),
             "context" => return value(self.context(at)),
+            "written" | "resend" => return value(self.written()),
             "memory-digest" => return value(self.memory_digest(side)),
             "save" => return (StatusCode::OK, "ctx".to_owned()),
             "freeze" => {
@@ -236,6 +239,11 @@ impl World {
             _ => {}
         }
         nothing
+    }
+
+    fn written(&self) -> Value {
+        let is_much = self.fault == Fault::AdaptersWriteMuch;
+        json!({ "bytes": if is_much { 9 << 20 } else { 4096 } })
     }
 
     fn tracked(&self, at: usize) -> Value {

@@ -43,6 +43,29 @@ fn all_adapters_stand_still_before_the_first_goes_on() {
     assert_eq!((report.context_bytes, report.context_pages), (6, 10));
 }
 
+/// QEMU is told of pages when no adapter writes any more, and sends the rest after that.
+#[test]
+fn what_is_too_much_for_contexts_is_sent_by_qemu() {
+    let stage = Stage::with_adapters(2, Fault::AdaptersWriteMuch);
+    let report = migrate(&stage).unwrap();
+    let steps = steps_with(&stage, &["continue", "freeze", "resend", "PUT"]);
+    let expected = [
+        "source POST freeze",
+        "source POST freeze of the second",
+        "source POST resend",
+        "source POST resend of the second",
+        "source migrate-continue",
+        "destination PUT context",
+        "destination PUT context of the second",
+    ];
+    assert_eq!(steps, expected);
+    assert_eq!(report.resent_bytes, 18 << 20);
+    let stage = Stage::with_adapters(1, Fault::AdaptersWriteMuch);
+    migrate(&stage).unwrap();
+    let alone = steps_with(&stage, &["resend"]);
+    assert!(alone.is_empty(), "9 MiB go in a context");
+}
+
 #[test]
 fn each_step_of_the_second_is_taken_back_for_both() {
     let refusals = [

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vrdma_memory::Space;
 use vrdma_threads::{Reply, is_withdrawn};
 
-use crate::vm::{Frozen, Made, Restoring};
+use crate::vm::{Frozen, Made, Resending, Restoring};
 
 /// What a shard is asked to do. Errors are sentences and change nothing.
 #[derive(Debug)]
@@ -14,6 +14,10 @@ pub enum MigrationStep {
     Track(Reply<Result<Vec<u8>, String>>),
     /// Stop the adapter, once no other shard reads its memory.
     Freeze(Reply<Result<Box<Frozen>, String>>),
+    /// Tell the memory of the guest of one that is tracked.
+    TrackedMemory(Reply<Result<Arc<Space>, String>>),
+    /// Have QEMU send what it has written, as if the guest had.
+    Resend(Resending),
     /// Let it go on.
     Thaw(Reply<Result<(), String>>),
     /// Reset it: another host has it.
@@ -45,9 +49,11 @@ impl MigrationStep {
                 is_withdrawn(reply)
             }
             Self::Freeze(reply) => is_withdrawn(reply),
+            Self::Resend(resending) => is_withdrawn(&resending.reply),
             Self::Restore(restoring) => is_withdrawn(&restoring.reply),
             Self::Thaw(_)
             | Self::SetAway(..)
+            | Self::TrackedMemory(_)
             | Self::Memory(_)
             | Self::FrozenMemory(_)
             | Self::IsRestored(_)

@@ -16,7 +16,7 @@ use vrdma_threads::{Relocated, Reply, is_withdrawn};
 use super::Shard;
 use super::adapter::Adapter;
 use crate::plane::MigrationStep;
-use crate::vm::{Frozen, Restoring, Vm};
+use crate::vm::{Frozen, Resending, Restoring, Vm};
 
 /// One that is to be frozen.
 pub(super) struct Freezing {
@@ -38,6 +38,10 @@ impl Shard {
             MigrationStep::Track(reply) => {
                 let _ = reply.send(self.with_vm(port, Vm::track));
             }
+            MigrationStep::TrackedMemory(reply) => {
+                let _ = reply.send(self.with_vm(port, |vm| vm.tracked_memory()));
+            }
+            MigrationStep::Resend(resending) => self.resend(port, resending),
             MigrationStep::Thaw(reply) => {
                 let _ = reply.send(self.thaw(port));
             }
@@ -185,6 +189,19 @@ impl Shard {
             vm.discard();
             Ok(())
         })
+    }
+
+    /// The answer comes when QEMU has answered all.
+    fn resend(&mut self, port: PortId, resending: Resending) {
+        let mut resending = Some(resending);
+        let begun = self.with_vm(port, |vm| {
+            resending.take().into_iter().for_each(|it| vm.resend(it));
+            Ok(())
+        });
+        if let (Err(sentence), Some(resending)) = (begun, resending) {
+            let _ = resending.reply.send(Err(sentence));
+        }
+        self.look_at_qemu(port);
     }
 
     /// The answer comes when QEMU has given its own.

@@ -73,6 +73,8 @@ const OTHER_PLACE: &str = "QEMU has the adapter's PCI function elsewhere than th
 
 pub(super) const NOT_RESTORED: &str = "the adapter was not restored, or QEMU has left or reset it since: restore it from its context first";
 
+const NOT_TRACKED: &str = "the adapter is not tracked, or its guest's memory was mapped anew since: track it, and begin the migration again";
+
 const FROZEN: &str = "the adapter is frozen: thaw it first";
 
 impl Vm {
@@ -119,11 +121,7 @@ impl Vm {
 
     fn check_freeze(&self) -> Result<(), String> {
         if !self.backend.tracked {
-            return Err(
-                "the adapter is not tracked, or its guest's memory was mapped anew since: track it, and begin the \
-                 migration again"
-                    .to_owned(),
-            );
+            return Err(NOT_TRACKED.to_owned());
         }
         // Whoever froze it counts on that it stands still until they thaw it.
         if self.backend.device.is_frozen() {
@@ -135,6 +133,7 @@ impl Vm {
     /// The device goes on, and the log ends. The error is a sentence.
     pub(crate) fn thaw(&mut self) -> Result<(), String> {
         self.check_here()?;
+        self.backend.stop_telling()?;
         let now = self.backend.clock.now();
         self.backend.end_tracking();
         if self.backend.device.is_frozen() {
@@ -165,6 +164,14 @@ impl Vm {
         self.backend.end_tracking();
         self.backend.reset_device();
         Ok(())
+    }
+
+    /// The guest's memory, with the log of what the device writes. The error is a sentence.
+    pub(crate) fn tracked_memory(&self) -> Result<Arc<Space>, String> {
+        match self.backend.tracked {
+            true => Ok(self.memory()),
+            false => Err(NOT_TRACKED.to_owned()),
+        }
     }
 
     /// The guest's memory, if its device could be restored. The error is a sentence.

@@ -26,6 +26,7 @@ use vrdma_vfio_user::{ClientFd, Errno, Eventfd, IrqVectors, SessionState};
 use super::arriving::Restoring;
 use super::fresh_seed;
 use super::kept::Kept;
+use super::resending::Telling;
 use super::sharing::{SAMPLE_BYTES, Sharing};
 use crate::shard::clock::Clock;
 use interrupts::Refusal;
@@ -77,13 +78,16 @@ pub(super) struct Backend {
     pub(super) restored: bool,
     /// QEMU's answer.
     pub(super) table: Option<Result<(), Errno>>,
+    /// What QEMU is to send of what the device has written.
+    pub(super) telling: Option<Telling>,
     /// What the VM's client migrates by itself.
     pub(super) by_client: ByClient,
 }
 
-/// The tokens of requests to QEMU: a sample of memory, and an MSI-X table.
+/// The tokens of requests to QEMU: a sample of memory, an MSI-X table, and a byte of a page that is to be sent.
 pub(super) const SAMPLE: u64 = 0;
 pub(super) const MSIX_TABLE: u64 = 1;
+pub(super) const RESENT: u64 = 2;
 
 impl Backend {
     pub(super) fn new(
@@ -116,6 +120,7 @@ impl Backend {
             awaits_device: false,
             restored: false,
             table: None,
+            telling: None,
             by_client: ByClient::default(),
         };
         backend.keep_doorbells();
@@ -136,6 +141,7 @@ impl Backend {
         self.end_tracking();
         self.end_by_client();
         self.end_restoring();
+        self.give_up_telling();
         self.irqs = IrqVectors::new(VECTORS);
         self.is_blocked = false;
         self.sharing = Sharing::default();
@@ -336,6 +342,10 @@ impl vfio::Backend for Backend {
     fn dma_done(&mut self, token: u64, result: Result<&[u8], Errno>) {
         if token == MSIX_TABLE {
             self.table_written(result.map(drop));
+            return;
+        }
+        if token == RESENT {
+            self.resent(result.map(drop));
             return;
         }
         let mut mapped = [0; SAMPLE_BYTES as usize];

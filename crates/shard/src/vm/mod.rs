@@ -10,6 +10,7 @@ mod backend;
 mod incoming;
 mod kept;
 mod making;
+mod resending;
 mod sharing;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -33,6 +34,7 @@ pub use arriving::{Frozen, Restoring};
 use backend::Backend;
 pub(crate) use kept::{Past, descriptors};
 pub use making::{Made, Maker};
+pub use resending::Resending;
 
 /// An adapter of a VM.
 pub(crate) struct Vm {
@@ -265,6 +267,11 @@ impl Vm {
         if let Some(address) = self.backend.sharing.take_question() {
             // A session with that many questions open is not worth asking again.
             let _ = connection.dma_read(backend::SAMPLE, address, sharing::SAMPLE_BYTES);
+            connection.on_writable(&mut self.backend)?;
+        }
+        if self.go_on_telling()
+            && let Some(connection) = &mut self.connection
+        {
             connection.on_writable(&mut self.backend)?;
         }
         Ok(())

@@ -10,6 +10,7 @@ use super::calls::{self, Received};
 use super::kept::{KEPT_DESCRIPTORS, Kept, TURN_MESSAGES};
 use crate::backend::Backend;
 use crate::client_fd::{ClientFd, Closing};
+use crate::message::{DmaAccess, HEADER_SIZE};
 use crate::session::{DmaRefused, Session, SessionError};
 use crate::state::SessionState;
 
@@ -198,6 +199,14 @@ impl Connection {
     /// See [`DmaRefused`].
     pub fn dma_read(&mut self, token: u64, iova: u64, count: u32) -> Result<(), DmaRefused> {
         self.client.session.dma_read(token, iova, count)
+    }
+
+    /// The most bytes that a write takes. Fewer on a [kept](Self::keep) connection, which needs no more memory for them.
+    pub fn dma_write_max(&self) -> usize {
+        match &self.kept {
+            None => self.client.session.max_transfer(),
+            Some(kept) => kept.longest_message() - HEADER_SIZE - size_of::<DmaAccess>(),
+        }
     }
 
     /// Starts writing guest memory at `iova`; see [`Session::dma_write`]. It leaves with the next

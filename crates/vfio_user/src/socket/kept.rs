@@ -43,7 +43,7 @@ use rustix::io::Errno;
 use super::calls::{self, Received};
 use super::connection::{Client, Closed, Progress, READ_BYTES};
 use super::peeking::{self, Found};
-use super::pipes::Pipes;
+use super::pipes::{PIPE_BYTES, Pipes};
 use crate::backend::Backend;
 use crate::migration::State;
 use crate::state::{Handled, Head, SessionState};
@@ -146,6 +146,11 @@ impl Kept {
         };
         client.session.save(&mut state);
         state
+    }
+
+    /// Bytes of what goes without more memory.
+    pub(super) fn longest_message(&self) -> usize {
+        PIPE_BYTES
     }
 
     pub(super) fn pipe_ends(&self) -> [BorrowedFd<'_>; 4] {

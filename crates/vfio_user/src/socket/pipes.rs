@@ -14,7 +14,7 @@ use rustix::pipe::{
 
 /// Bytes of a new pipe: two pages, for the answers that QEMU asks for, of which all of configuration space is the
 /// longest. A pipe grows for a longer one. More would count as memory of the daemon's user, who may have few pages.
-const PIPE_BYTES: usize = 8192;
+pub(super) const PIPE_BYTES: usize = 8192;
 
 #[derive(Debug)]
 pub(super) struct Pipes {

@@ -9,15 +9,18 @@ use vrdma_wire::Mac;
 use super::super::answer::Problem;
 
 /// Guest addresses that are looked through at a time, and where they end (PCI has 64 bits, processors 52).
-const LOOK_BYTES: u64 = 64 << 30;
-const ADDRESSES_END: u64 = 1 << 52;
+pub(super) const LOOK_BYTES: u64 = 64 << 30;
+pub(super) const ADDRESSES_END: u64 = 1 << 52;
 
 /// Bytes that are copied under one view of the memory, which a shard may wait for.
 pub(in crate::control) const PIECE: usize = 64 << 10;
 
 /// The whole context as bytes.
-pub(super) fn encode(mac: Mac, frozen: Frozen) -> Result<Vec<u8>, Problem> {
-    let pages = written_pages(&frozen.memory)?;
+pub(super) fn encode(mac: Mac, frozen: Frozen, leaves_pages: bool) -> Result<Vec<u8>, Problem> {
+    let pages = match leaves_pages {
+        true => Vec::new(),
+        false => written_pages(&frozen.memory)?,
+    };
     if frozen.memory.generation() != frozen.generation {
         return Err(mapped_anew());
     }
@@ -52,7 +55,7 @@ fn written_pages(memory: &Space) -> Result<Vec<WrittenPages>, Problem> {
 fn too_much() -> Problem {
     Problem::conflict(format!(
         "the adapter has written more than {CONTEXT_BYTES_MAX} bytes of its guest's memory since it is tracked, or \
-         65536 pages here and there: migrate when it writes less"
+         65536 pages here and there: leave them to QEMU (`resend`), or migrate when it writes less"
     ))
 }
 

@@ -8,7 +8,10 @@ use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post, put};
-use vrdma_api::{ArrivedContext, CONTEXT_BYTES_MAX, MemoryDigest, TrackedAdapter, paths};
+use vrdma_api::{
+    ArrivedContext, CONTEXT_BYTES_MAX, FreezeRequest, MemoryDigest, TrackedAdapter, WrittenMemory,
+    paths,
+};
 
 use super::{Daemon, below, parse_body, parse_name, to_the_end};
 use crate::control::Control;
@@ -23,7 +26,9 @@ pub(super) fn router() -> Router<Arc<Control>> {
         .layer(DefaultBodyLimit::max(CONTEXT_BYTES_MAX));
     Router::new()
         .route(&below(paths::ADAPTERS, "/track"), post(track))
+        .route(&below(paths::ADAPTERS, "/written"), get(written))
         .route(&below(paths::ADAPTERS, "/freeze"), post(freeze))
+        .route(&below(paths::ADAPTERS, "/resend"), post(resend))
         .route(&below(paths::ADAPTERS, "/thaw"), post(thaw))
         .route(&below(paths::ADAPTERS, "/save"), post(save))
         .route(&below(paths::ADAPTERS, "/release"), post(release))
@@ -45,9 +50,34 @@ async fn track(
     tracked.await.map(Json)
 }
 
-async fn freeze(State(control): Daemon, Path(name): Path<String>) -> Result<Vec<u8>, Problem> {
+async fn written(
+    State(control): Daemon,
+    Path(name): Path<String>,
+) -> Result<Json<WrittenMemory>, Problem> {
     let name = parse_name(&name)?;
-    to_the_end(async move { control.freeze(&name).await }).await
+    control.written(&name).await.map(Json)
+}
+
+async fn freeze(
+    State(control): Daemon,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Result<Vec<u8>, Problem> {
+    let name = parse_name(&name)?;
+    let request = match body.is_empty() {
+        true => FreezeRequest::default(),
+        false => parse_body(&body)?,
+    };
+    to_the_end(async move { control.freeze(&name, request).await }).await
+}
+
+async fn resend(
+    State(control): Daemon,
+    Path(name): Path<String>,
+) -> Result<Json<WrittenMemory>, Problem> {
+    let name = parse_name(&name)?;
+    let resent = to_the_end(async move { control.resend(&name).await });
+    resent.await.map(Json)
 }
 
 async fn save(State(control): Daemon, Path(name): Path<String>) -> Result<Vec<u8>, Problem> {

@@ -78,7 +78,9 @@ fn a_context_is_kept_if_it_is_the_adapters() {
 #[test]
 fn what_a_state_does_not_allow_is_refused() {
     let daemon = daemon();
-    for action in ["track", "freeze", "save", "thaw", "release", "activate"] {
+    for action in [
+        "track", "freeze", "resend", "save", "thaw", "release", "activate",
+    ] {
         let (status, _) = daemon.refused("POST", &format!("/v1/adapters/vm1/{action}"), "");
         assert_eq!(status, 409, "{action}");
         let (status, _) = daemon.refused("POST", &format!("/v1/adapters/vm2/{action}"), "");

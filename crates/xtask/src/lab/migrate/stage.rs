@@ -87,7 +87,7 @@ impl Move {
         phases.find(|phase| phase["phase"] == name)?["ms"].as_f64()
     }
 
-    fn has_phase(&self, name: &str) -> bool {
+    pub(super) fn has_phase(&self, name: &str) -> bool {
         self.phase(name).is_some()
     }
 }
