@@ -219,6 +219,20 @@ mod tests {
     }
 
     #[test]
+    fn the_clock_is_read_rarely_while_the_program_works_between_polls() {
+        let mut program = Program::new();
+        let mut read = 0;
+        for _ in 0..40 {
+            program.now += TIGHT * 2;
+            program.patience.found_nothing(|| {
+                read += 1;
+                program.now
+            });
+        }
+        assert_eq!(read, 40 / TIMED);
+    }
+
+    #[test]
     fn who_is_about_to_sleep_polls_on_while_that_is_worth_it() {
         let mut program = Program::new();
         for _ in 0..3 {

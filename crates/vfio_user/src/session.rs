@@ -168,6 +168,12 @@ impl Session {
         self.peer.max_transfer.unwrap_or(0) as usize
     }
 
+    /// Requests of ours with this token that have no answer yet.
+    pub fn open_requests(&self, token: u64) -> usize {
+        let pending = self.peer.dma.pending.iter();
+        pending.filter(|pending| pending.token == token).count()
+    }
+
     /// The client is gone: every DMA request still open fails with `ECONNRESET`.
     pub fn abandon(&mut self, backend: &mut dyn Backend) {
         self.peer.dma.abandon(backend);

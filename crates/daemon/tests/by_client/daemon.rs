@@ -96,6 +96,11 @@ impl Daemon {
         self.folder.path().join("run").join(file)
     }
 
+    /// For a request that takes as long as the test wants.
+    pub(super) fn another_client(&self) -> Client {
+        Client::new(self.client.socket()).unwrap()
+    }
+
     pub(super) fn post(&self, path: &str) -> Result<Vec<u8>, Error> {
         self.post_with(path, Vec::new())
     }

@@ -5,7 +5,7 @@ use std::thread;
 
 use rustix::io::Errno;
 use vrdma_api::{FreezeRequest, WrittenMemory, paths};
-use vrdma_api_client::Error;
+use vrdma_api_client::{Error, Method};
 use vrdma_driver::work::SendWork;
 use vrdma_memory::PAGE;
 use vrdma_pvrdma::Context;
@@ -151,4 +151,27 @@ fn a_client_that_refuses_or_leaves_is_told_of() {
         a.vmm.hang_up();
     });
     refused(resent, "Connection reset");
+}
+
+/// The client may still write old bytes for a worker that has crashed.
+#[test]
+fn the_next_worker_waits_for_the_answers_to_the_one_before() {
+    let mut scene = Scene::new(SUPERVISED);
+    let pages = scene.written();
+    let client = scene.daemon.another_client();
+    let asked =
+        thread::spawn(move || client.ask(Method::POST, &paths::resend(&name(1)), Vec::new()));
+    let all = hear(pages, || scene.a.vmm.hear_write());
+    scene.daemon.kill_worker();
+    assert!(asked.join().unwrap().is_err(), "nobody was left to answer");
+    assert_eq!(scene.daemon.state(1), "frozen");
+    let Scene { daemon, a, b, .. } = &mut scene;
+    let (address, key) = a.end.remote(0);
+    b.fill(0, 0x11);
+    b.post(&SendWork::write(50, address, key).sge(b.end.sge(0, LENGTH)));
+    all.iter().for_each(|write| a.vmm.answer_write(write, 0));
+    daemon.await_state(1, "active");
+    b.await_sent(50);
+    assert_eq!(a.bytes(0), b.bytes(0));
+    talk([a, b], 2);
 }

@@ -134,13 +134,8 @@ impl Vm {
     pub(crate) fn thaw(&mut self) -> Result<(), String> {
         self.check_here()?;
         self.backend.stop_telling()?;
-        let now = self.backend.clock.now();
         self.backend.end_tracking();
-        if self.backend.device.is_frozen() {
-            self.backend.device.advance_epoch(time_of_day());
-        }
-        self.backend.device.thaw(now);
-        self.backend.commit_records();
+        self.backend.go_on();
         Ok(())
     }
 
@@ -285,6 +280,15 @@ impl Backend {
         if std::mem::take(&mut self.tracked) {
             self.memory.dirty_log().disable();
         }
+    }
+
+    /// The device works.
+    pub(super) fn go_on(&mut self) {
+        if self.device.is_frozen() {
+            self.device.advance_epoch(time_of_day());
+        }
+        self.device.thaw(self.clock.now());
+        self.commit_records();
     }
 
     /// QEMU has left, and will not say that it has the MSI-X table.

@@ -82,6 +82,10 @@ impl Vm {
         if connection.is_stopped() {
             backend.stop_again();
         }
+        let open = connection.open_requests(backend::RESENT);
+        if open > 0 {
+            backend.await_answers(open);
+        }
         let guard = QemuGuard::new(admission, spec.port, spec.name.clone());
         Ok(Self {
             spec,

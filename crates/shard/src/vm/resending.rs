@@ -36,7 +36,8 @@ pub(super) struct Telling {
     /// Messages that QEMU has not answered.
     open: usize,
     failed: Option<String>,
-    reply: Reply<Result<(), String>>,
+    /// Whoever asked; nobody is left to if that was at the worker before.
+    reply: Option<Reply<Result<(), String>>>,
 }
 
 impl Telling {
@@ -45,14 +46,14 @@ impl Telling {
             left: runs.into(),
             open: 0,
             failed: None,
-            reply,
+            reply: Some(reply),
         }
     }
 
     /// Tells of as many as QEMU takes at a time; whether there were any.
     fn go_on(&mut self, memory: &Space, connection: &mut Connection) -> bool {
         let before = self.open;
-        if is_withdrawn(&self.reply) {
+        if self.reply.as_ref().is_some_and(is_withdrawn) {
             self.fail("nobody waits for it any more");
         }
         let most = connection.dma_write_max().min(MESSAGE_BYTES_MAX) as u64;
@@ -103,11 +104,6 @@ impl Telling {
     fn is_over(&self) -> bool {
         let all = self.left.is_empty() || self.failed.is_some();
         self.open == 0 && all
-    }
-
-    fn end(self) {
-        // Whoever asked may be gone; QEMU knows what it knows.
-        let _ = self.reply.send(self.failed.map_or(Ok(()), Err));
     }
 }
 
@@ -176,9 +172,28 @@ impl Backend {
         self.end_telling();
     }
 
+    /// QEMU may still write what the worker before had asked for: until it has answered, the device stands still.
+    pub(super) fn await_answers(&mut self, open: usize) {
+        self.device.freeze();
+        self.telling = Some(Telling {
+            left: VecDeque::new(),
+            open,
+            failed: None,
+            reply: None,
+        });
+    }
+
     fn end_telling(&mut self) {
-        if let Some(telling) = self.telling.take() {
-            telling.end();
+        let Some(Telling { failed, reply, .. }) = self.telling.take() else {
+            return;
+        };
+        match reply {
+            Some(reply) => {
+                // Whoever asked may be gone; QEMU knows what it knows.
+                let _ = reply.send(failed.map_or(Ok(()), Err));
+            }
+            None if self.device.is_frozen() => self.go_on(),
+            None => {}
         }
     }
 }

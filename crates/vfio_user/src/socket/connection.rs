@@ -201,6 +201,11 @@ impl Connection {
         self.client.session.dma_read(token, iova, count)
     }
 
+    /// Reads and writes of guest memory with this token that the client has not answered.
+    pub fn open_requests(&self, token: u64) -> usize {
+        self.client.session.open_requests(token)
+    }
+
     /// The most bytes that a write takes. Fewer on a [kept](Self::keep) connection, which needs no more memory for them.
     pub fn dma_write_max(&self) -> usize {
         match &self.kept {

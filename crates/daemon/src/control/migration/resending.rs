@@ -91,11 +91,11 @@ struct Look {
 /// Takes from the log what is in the next [`LOOK_BYTES`] that have any.
 fn look(memory: &Space, from: u64) -> Look {
     let starts = (from..ADDRESSES_END).step_by(LOOK_BYTES as usize);
-    let found = starts.map(|start| {
+    let mut looks = starts.map(|start| {
         let end = start + LOOK_BYTES;
         (end, memory.dirty_log().take(start..end))
     });
-    let found = found.into_iter().find(|(_, runs)| !runs.is_empty());
+    let found = looks.find(|(_, runs)| !runs.is_empty());
     Look {
         next: found.as_ref().map(|(end, _)| *end),
         steps: found.map_or_else(Vec::new, |(_, runs)| steps(&runs)),
