@@ -139,17 +139,15 @@ impl AdapterHandle {
         })
     }
 
-    /// Whether the adapter can be restored from the context as things are.
-    pub(crate) fn check_waiting(&self) -> Result<(), Cause> {
-        let arrived: Result<ArrivedContext, _> = self.client.get(&paths::context(&self.name));
-        arrived.map(drop).map_err(|error| self.cause(&error))
+    /// The context that has come, if the adapter can be restored from it as things are, or was.
+    pub(crate) fn arrived(&self) -> Result<ArrivedContext, Cause> {
+        let arrived = self.client.get(&paths::context(&self.name));
+        arrived.map_err(|error| self.cause(&error))
     }
 
     /// Whether the adapter that was restored still waits to be activated.
     pub(crate) fn check_restored(&self) -> Result<(), Cause> {
-        let arrived = self.client.get(&paths::context(&self.name));
-        let arrived: ArrivedContext = arrived.map_err(|error| self.cause(&error))?;
-        match arrived.restored {
+        match self.arrived()?.restored {
             true => Ok(()),
             false => Err(Cause::new(format!(
                 "the adapter {} was reset at the {} after it had been restored; let nobody else use it",

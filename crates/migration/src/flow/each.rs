@@ -100,6 +100,27 @@ impl Flow<'_> {
         let bytes = context.len() as u64;
         let adapter = &self.hosts().destination.adapters[at];
         let arrived = adapter.put_context(context)?;
+        self.describe(at, bytes, arrived)
+    }
+
+    /// What an orchestrator before this one had handed over, which says nothing of lengths.
+    pub(super) fn find_handed_over(&mut self) -> Result<Vec<HandedOver>, Cause> {
+        self.transfer.functions = self.hosts().source.machine.adapters()?;
+        let adapters = self.hosts().destination.adapters.iter();
+        let arrived: Result<Vec<_>, Cause> = adapters.map(AdapterHandle::arrived).collect();
+        let each = arrived?.into_iter().enumerate();
+        each.map(|(at, arrived)| self.describe(at, 0, arrived))
+            .collect()
+    }
+
+    /// What else an adapter needs whose context has arrived.
+    fn describe(
+        &mut self,
+        at: usize,
+        bytes: u64,
+        arrived: ArrivedContext,
+    ) -> Result<HandedOver, Cause> {
+        let adapter = &self.hosts().destination.adapters[at];
         let config = adapter.parse_config(&arrived.config_space)?;
         let address = address_of(&self.transfer.functions, &config).ok_or_else(|| {
             Cause::new(format!(
@@ -136,8 +157,9 @@ impl Flow<'_> {
         all: &[HandedOver],
         memory_follows: bool,
     ) -> Result<(), Cause> {
-        let adapters = &self.hosts().destination.adapters;
-        adapters.iter().zip(all).try_for_each(|(adapter, one)| {
+        let adapters = self.hosts().destination.adapters.iter();
+        let mut left = adapters.zip(all).filter(|(_, one)| !one.arrived.restored);
+        left.try_for_each(|(adapter, one)| {
             adapter.restore(&RestoreRequest {
                 msix_table: one.msix_table,
                 end_connections: false,

@@ -110,16 +110,30 @@ impl Flow<'_> {
     /// The VM has gone, and its orchestrator died.
     pub(super) fn recover_post_copy(mut self) -> Result<(), Error> {
         self.is_final = true;
-        self.check_restored().map_err(|why| {
+        self.resume_after_another().map_err(|why| {
             Error::Unfit(format!(
                 "the VM has gone to the destination by post-copy, and its adapter cannot go on there ({why}): let it run there with cont, and quit the source's QEMU when query-migrate says completed; its connections are lost"
             ))
         })?;
-        self.enter(Phase::Resume);
-        if self.hosts().destination.machine.state()? == PAUSED {
-            self.cont()?;
-        }
         self.complete().map(drop)
+    }
+
+    /// Lets the VM run, if it does not, with its adapters restored, if they are not.
+    fn resume_after_another(&mut self) -> Result<(), Cause> {
+        let state = self.hosts().destination.machine.state()?;
+        let waits = [PAUSED, WAITS].contains(&&*state);
+        let restored = self.check_restored();
+        if waits && restored.is_err() {
+            let adapters = self.find_handed_over()?;
+            self.configured = adapters.iter().map(|_| None).collect();
+            return self.resume_without_memory(&adapters);
+        }
+        restored?;
+        self.enter(Phase::Resume);
+        match &*state {
+            PAUSED => self.cont(),
+            _ => Ok(()),
+        }
     }
 
     /// The VM runs there, until it has all.

@@ -69,7 +69,7 @@ fn check_waits(host: &mut Host, address: Address) -> Result<(), Cause> {
 /// The daemon has looked at the context, and the adapter waits for one.
 fn accepted(host: &Host, contents: &Contents) -> Result<ArrivedContext, Cause> {
     let arrived = host.first_adapter().put_context(contents.context.clone())?;
-    if let Err(why) = host.first_adapter().check_waiting() {
+    if let Err(why) = host.first_adapter().arrived() {
         // It was for nobody else.
         let _ = host.first_adapter().forget_context();
         return Err(why);

@@ -62,6 +62,8 @@ pub(super) enum Fault {
 /// What both QEMUs and both daemons know.
 struct World {
     fault: Fault,
+    /// A further line that is refused.
+    refused: Option<&'static str>,
     log: Vec<String>,
     /// Where QEMUs were told to migrate to, or to come from.
     uris: Vec<String>,
@@ -100,6 +102,7 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         let world = Arc::new(Mutex::new(World {
             fault,
+            refused: None,
             log: Vec::new(),
             uris: Vec::new(),
             state: "running",
@@ -114,6 +117,11 @@ impl Stage {
             serve_qemu(folder.path(), side, &world);
         }
         Self { folder, world }
+    }
+
+    /// From here on a line of the log is answered with a refusal, too.
+    pub(super) fn refuses(&self, line: &'static str) {
+        self.world.lock().unwrap().refused = Some(line);
     }
 
     pub(super) fn options(&self) -> Options {
@@ -181,7 +189,7 @@ fn config_space(at: usize) -> Vec<u8> {
 
 impl World {
     fn refuses(&self, line: &str) -> bool {
-        matches!(self.fault, Fault::Refuses(what) if what == line)
+        matches!(self.fault, Fault::Refuses(what) if what == line) || self.refused == Some(line)
     }
 
     fn daemon(

@@ -96,14 +96,7 @@ fn a_vm_that_has_gone_is_not_taken_back_and_its_migration_ends() {
         (Phase::Resume, &["destination cont"][..]),
         (Phase::PageIn, &[]),
     ] {
-        let stage = Stage::with(Fault::WritesMuch);
-        let mut dies = |progress: &Progress| {
-            if *progress == Progress::Phase(phase) {
-                resume_unwind(Box::new(phase));
-            }
-        };
-        let died = catch_unwind(AssertUnwindSafe(|| migrate(&stage, &mut dies)));
-        assert!(died.is_err());
+        let stage = dies_in(phase, 1);
         let before = stage.changes().len();
         assert_eq!(take_back(&stage), Ok(Recovered::AtDestination));
         let rest = [
@@ -125,16 +118,48 @@ fn a_vm_that_waits_for_its_memory_is_left_where_it_is() {
     assert_eq!(stage.changes(), before);
 }
 
-#[test]
-fn one_whose_adapter_was_not_restored_is_told_so() {
-    let stage = Stage::with(Fault::WritesMuch);
+/// With as many adapters.
+fn dies_in(phase: Phase, adapters: usize) -> Stage {
+    let stage = Stage::with_adapters(adapters, Fault::WritesMuch);
     let mut dies = |progress: &Progress| {
-        if *progress == Progress::Phase(Phase::Restore) {
-            resume_unwind(Box::new(()));
+        if *progress == Progress::Phase(phase) {
+            resume_unwind(Box::new(phase));
         }
     };
     let died = catch_unwind(AssertUnwindSafe(|| migrate(&stage, &mut dies)));
     assert!(died.is_err());
+    stage
+}
+
+#[test]
+fn adapters_that_were_not_restored_are_before_the_vm_runs() {
+    let stage = dies_in(Phase::Restore, 2);
+    let before = stage.changes().len();
+    assert_eq!(take_back(&stage), Ok(Recovered::AtDestination));
+    let changes = stage.changes();
+    let mut rest = changes[before..].to_vec();
+    rest.retain(|line| !line.contains(" o/") && !line.contains(" i/"));
+    let expected = [
+        "source xp /12wx 0xfebd4000",
+        "source xp /12wx 0xfebc4000",
+        "destination POST restore",
+        "destination POST restore of the second",
+        "destination cont",
+        "source POST release",
+        "source POST release of the second",
+        "destination POST activate",
+        "destination POST activate of the second",
+        "source quit",
+    ];
+    assert_eq!(rest, expected);
+    let replays = changes[before..].iter().filter(|line| line.contains(" o/"));
+    assert!(replays.count() > 2, "the adapters are configured");
+}
+
+#[test]
+fn one_whose_adapter_cannot_be_restored_is_told_so() {
+    let stage = dies_in(Phase::Restore, 1);
+    stage.refuses("destination GET context");
     let refused = take_back(&stage).unwrap_err().to_string();
     assert!(refused.contains("cannot go on there"), "{refused}");
 }

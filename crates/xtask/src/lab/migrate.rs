@@ -111,7 +111,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["faults", "renew", "converge"])]
     post_copy: bool,
 
-    /// Kill each vrdma migrate when the guest goes on without its memory, and have --recover do the rest
+    /// Kill each vrdma migrate when its adapter is to be restored, or the guest to go on, and have --recover do the rest
     #[arg(long, requires = "post_copy")]
     killed: bool,
 
@@ -180,6 +180,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         verifies: !arguments.no_verify && !arguments.post_copy,
         post_copy: arguments.post_copy,
         killed: arguments.killed,
+        kills: 0,
     };
     if arguments.converge {
         return convergence::run(&mut stage);

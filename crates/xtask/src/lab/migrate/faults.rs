@@ -155,6 +155,7 @@ fn there_and_back(pair: &mut Pair, vrdma: &PathBuf) -> Result<Option<String>> {
         verifies: true,
         post_copy: false,
         killed: false,
+        kills: 0,
     }
     .migrate(&[(traffic::command(), Peer::Vm)], 2)?;
     Ok(complaint(&outcome.statuses))

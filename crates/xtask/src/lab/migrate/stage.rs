@@ -20,8 +20,8 @@ const TOLD_MAX: usize = 6;
 /// So little time that QEMU does not send the rest at once.
 const POST_COPY: [&str; 3] = ["--post-copy", "--downtime-limit", "1"];
 
-/// How `vrdma migrate` tells that the guest runs next.
-const RESUMES: &str = "resuming the VM";
+/// What `vrdma migrate` tells when it is killed, in turn: before its adapter is restored, and before the guest runs.
+const KILLED_AT: [&str; 2] = ["restoring the adapter", "resuming the VM"];
 
 /// The phase of a migration whose memory followed.
 const PAGE_IN: &str = "page-in";
@@ -105,6 +105,8 @@ pub(super) struct Stage<'a> {
     pub(super) post_copy: bool,
     /// `vrdma migrate` is killed in the middle of that.
     pub(super) killed: bool,
+    /// How often it was.
+    pub(super) kills: usize,
 }
 
 impl Stage<'_> {
@@ -180,7 +182,8 @@ impl Stage<'_> {
         let relay = self.relay(&arriving)?;
         let mut command = self.command(&arriving, options);
         if self.killed {
-            kill_in_resume(&mut command)?;
+            kill_when(&mut command, KILLED_AT[self.kills % KILLED_AT.len()])?;
+            self.kills += 1;
             command = self.command(&arriving, &["--recover"]);
         }
         let output = command.output().context("cannot start vrdma")?;
@@ -243,13 +246,13 @@ impl Stage<'_> {
     }
 }
 
-/// Starts a migration, and kills it when the guest is about to run without its memory.
-fn kill_in_resume(command: &mut Command) -> Result<()> {
+/// Starts a migration, and kills it when it says that.
+fn kill_when(command: &mut Command, says: &str) -> Result<()> {
     let child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn();
     let mut child = child.context("cannot start vrdma")?;
     let said = child.stderr.take().context("it has no standard error")?;
     let mut lines = BufReader::new(said).lines().map_while(Result::ok);
-    let in_time = lines.any(|line| line.contains(RESUMES));
+    let in_time = lines.any(|line| line.contains(says));
     child.kill()?;
     let status = child.wait()?;
     ensure!(
