@@ -19,7 +19,7 @@ const TIGHT_MAX: u32 = 10;
 const TIGHT: Duration = Duration::from_nanos(150);
 
 /// While polls do not follow each other closely, the clock is read at one of so many: it takes as long as the rest of a poll.
-const TIMED: u32 = 4;
+const CLOCK_EVERY: u32 = 4;
 
 /// A program that does something between its polls may be waiting all the same: it gives its core away so often.
 const TURN: Duration = Duration::from_micros(50);
@@ -49,8 +49,8 @@ pub(crate) enum Rest {
 pub(crate) struct Patience {
     /// When the queue was last found empty, of the times that the clock was read.
     found_empty: Instant,
-    /// Empty polls since then.
-    untimed: u32,
+    /// Empty polls since it was.
+    since_clock: u32,
     /// Empty polls in a row that followed each other closely.
     tight_polls: u32,
     /// Since when it has been empty, or since the poller last gave its core away.
@@ -69,7 +69,7 @@ impl Patience {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             found_empty: now,
-            untimed: 0,
+            since_clock: 0,
             tight_polls: 0,
             waits_since: None,
             is_armed: false,
@@ -98,9 +98,11 @@ impl Patience {
     /// A poll found nothing. `clock` is read if the time matters.
     #[inline]
     pub(crate) fn found_nothing(&mut self, clock: impl FnOnce() -> Instant) -> Rest {
-        self.untimed += 1;
-        let is_timed =
-            self.untimed >= TIMED || self.tight_polls > 0 || self.is_armed || self.moment.is_some();
+        self.since_clock += 1;
+        let is_timed = self.since_clock >= CLOCK_EVERY
+            || self.tight_polls > 0
+            || self.is_armed
+            || self.moment.is_some();
         if is_timed {
             self.found_nothing_at(clock())
         } else {
@@ -109,7 +111,7 @@ impl Patience {
     }
 
     fn found_nothing_at(&mut self, now: Instant) -> Rest {
-        let polls = std::mem::take(&mut self.untimed);
+        let polls = std::mem::take(&mut self.since_clock);
         if self.goes_on(now) {
             return Rest::Again;
         }
@@ -229,7 +231,7 @@ mod tests {
                 program.now
             });
         }
-        assert_eq!(read, 40 / TIMED);
+        assert_eq!(read, 40 / CLOCK_EVERY);
     }
 
     #[test]

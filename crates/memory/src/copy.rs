@@ -287,7 +287,7 @@ fn write_piece(to: &Window<'_>, data: &[u8]) -> Result<(), Fault> {
 #[inline]
 fn copy_piece(to: &Window<'_>, from: &Window<'_>, length: usize) -> Result<(), CopyFault> {
     // What this process has never touched is in no cache of its processors, unless its owner has just been there.
-    if to.is_first_access(length) {
+    if to.populate(length) {
         return copy_piece_non_temporal(to, from, length);
     }
     let read = to.write_raw(length, |to| {

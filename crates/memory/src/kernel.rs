@@ -85,6 +85,15 @@ mod shipped {
         unsafe { madvise(start, length, Advice::LinuxDontDump) }
     }
 
+    /// Takes a part of a mapping out of the page table, as far as the kernel can: huge pages of a GiB stay.
+    ///
+    /// # Safety
+    /// It is in a shared mapping of the caller's.
+    pub(crate) unsafe fn take_out(start: *mut c_void, length: usize) {
+        // SAFETY: of a shared mapping only the page table's entries go; contents are the file's.
+        let _ = unsafe { madvise(start, length, Advice::LinuxDontNeed) };
+    }
+
     /// Ends a mapping.
     ///
     /// # Safety
@@ -129,6 +138,8 @@ mod stand_in {
     pub(crate) unsafe fn hide(_: *mut c_void, _: usize) -> Result<(), Errno> {
         Ok(())
     }
+
+    pub(crate) unsafe fn take_out(_: *mut c_void, _: usize) {}
 
     pub(crate) unsafe fn unmap(_: *mut c_void, _: usize) {}
 }

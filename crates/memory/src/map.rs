@@ -123,9 +123,9 @@ impl Window<'_> {
         self.length -= length;
     }
 
-    /// Whether a long access to `length` bytes is the first to some of them, by this process.
+    /// Prepares a long access to `length` bytes; whether it is the first one to some of them by this process.
     #[inline]
-    pub(crate) fn is_first_access(&self, length: usize) -> bool {
+    pub(crate) fn populate(&self, length: usize) -> bool {
         self.map.mapping.populate(self.at, length)
     }
 

@@ -131,7 +131,7 @@ impl Mapping {
         }
     }
 
-    /// Prepares a long access to `length` bytes from `offset` on, so that it does not fault at each page. Whether it is
+    /// Prepares a long access to `length` bytes from `offset` on, so that it does not fault at each page; whether it is
     /// the first one to some of them.
     #[inline]
     pub(crate) fn populate(&self, offset: usize, length: usize) -> bool {

@@ -171,12 +171,12 @@ impl<'a> Flow<'a> {
         self.begin(Phase::Freeze)?;
         let contexts = if self.have_written_much()? {
             let contexts = self.freeze_and_resend()?;
-            self.let_qemu_go_on()?;
+            self.continue_migration()?;
             contexts
         } else {
             // The rest of the memory goes over while the adapter is frozen and handed over. What the adapter writes
             // meanwhile is in its context, which is restored when QEMU has loaded all.
-            self.let_qemu_go_on()?;
+            self.continue_migration()?;
             self.freeze()?
         };
         self.begin(Phase::HandOver)?;
@@ -186,7 +186,7 @@ impl<'a> Flow<'a> {
     }
 
     /// The source's QEMU sends what is left.
-    fn let_qemu_go_on(&mut self) -> Result<(), Cause> {
+    fn continue_migration(&mut self) -> Result<(), Cause> {
         let next = json!({ "state": "pre-switchover" });
         let source = &mut self.hosts().source.machine;
         source.execute("migrate-continue", next).map(drop)

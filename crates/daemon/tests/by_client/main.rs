@@ -323,6 +323,7 @@ fn who_has_begun_to_migrate_an_adapter_has_it() {
     vmm.start_logging().unwrap();
     assert_eq!(vmm.start_logging(), Err(Errno::INVAL));
     refused(daemon.post(&paths::track(&one)), CLIENT);
+    refused(daemon.post(&paths::resend(&one)), "is not tracked");
     // Memory that is taken away takes its log along.
     vmm.unmap(bytes);
     assert_eq!(vmm.written(bytes), Err(Errno::INVAL));

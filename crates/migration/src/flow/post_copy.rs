@@ -65,7 +65,7 @@ impl Flow<'_> {
         self.begin(Phase::HandOver)?;
         let adapters = self.hand_over(contexts)?;
         self.begin(Phase::SwitchOver)?;
-        self.let_qemu_go_on()?;
+        self.continue_migration()?;
         let deadline = Instant::now() + SWITCH_OVER_LIMIT;
         loop {
             let event = self.hosts().source.machine.next_event(TELL_EVERY)?;

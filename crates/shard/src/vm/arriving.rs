@@ -133,7 +133,7 @@ impl Vm {
     /// The device goes on, and the log ends. The error is a sentence.
     pub(crate) fn thaw(&mut self) -> Result<(), String> {
         self.check_here()?;
-        self.backend.stop_telling()?;
+        self.backend.stop_resending()?;
         self.backend.end_tracking();
         self.backend.go_on();
         Ok(())

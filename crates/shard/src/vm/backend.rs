@@ -26,7 +26,7 @@ use vrdma_vfio_user::{ClientFd, Errno, Eventfd, IrqVectors, SessionState};
 use super::arriving::Restoring;
 use super::fresh_seed;
 use super::kept::Kept;
-use super::resending::Telling;
+use super::resending::Resender;
 use super::sharing::{SAMPLE_BYTES, Sharing};
 use crate::shard::clock::Clock;
 use interrupts::Refusal;
@@ -79,7 +79,7 @@ pub(super) struct Backend {
     /// QEMU's answer.
     pub(super) table: Option<Result<(), Errno>>,
     /// What QEMU is to send of what the device has written.
-    pub(super) telling: Option<Telling>,
+    pub(super) resender: Option<Resender>,
     /// What the VM's client migrates by itself.
     pub(super) by_client: ByClient,
 }
@@ -120,7 +120,7 @@ impl Backend {
             awaits_device: false,
             restored: false,
             table: None,
-            telling: None,
+            resender: None,
             by_client: ByClient::default(),
         };
         backend.keep_doorbells();
@@ -141,7 +141,7 @@ impl Backend {
         self.end_tracking();
         self.end_by_client();
         self.end_restoring();
-        self.give_up_telling();
+        self.abandon_resending();
         self.irqs = IrqVectors::new(VECTORS);
         self.is_blocked = false;
         self.sharing = Sharing::default();

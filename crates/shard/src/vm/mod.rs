@@ -273,7 +273,7 @@ impl Vm {
             let _ = connection.dma_read(backend::SAMPLE, address, sharing::SAMPLE_BYTES);
             connection.on_writable(&mut self.backend)?;
         }
-        if self.go_on_telling()
+        if self.resend_more()
             && let Some(connection) = &mut self.connection
         {
             connection.on_writable(&mut self.backend)?;

@@ -27,11 +27,12 @@ pub struct Resending {
     pub reply: Reply<Result<(), String>>,
 }
 
-/// The most bytes of a message: what a shard copies in a few microseconds.
+/// The most bytes of a message, and of the messages of a turn, which others wait for: some 20 us.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
+const TURN_BYTES_MAX: usize = 128 << 10;
 
 /// What QEMU is being told.
-pub(super) struct Telling {
+pub(super) struct Resender {
     left: VecDeque<DirtyRun>,
     /// Messages that QEMU has not answered.
     open: usize,
@@ -40,7 +41,7 @@ pub(super) struct Telling {
     reply: Option<Reply<Result<(), String>>>,
 }
 
-impl Telling {
+impl Resender {
     fn new(Resending { runs, reply }: Resending) -> Self {
         Self {
             left: runs.into(),
@@ -50,8 +51,8 @@ impl Telling {
         }
     }
 
-    /// Tells of as many as QEMU takes at a time; whether there were any.
-    fn go_on(&mut self, memory: &Space, connection: &mut Connection) -> bool {
+    /// Messages of a turn, as far as QEMU takes them; whether there were any. Each answer of QEMU is another turn.
+    fn send(&mut self, memory: &Space, connection: &mut Connection) -> bool {
         let before = self.open;
         if self.reply.as_ref().is_some_and(is_withdrawn) {
             self.fail("nobody waits for it any more");
@@ -59,7 +60,8 @@ impl Telling {
         let most = connection.dma_write_max().min(MESSAGE_BYTES_MAX) as u64;
         let pages_max = most.div_ceil(PAGE);
         let mut bytes = Vec::new();
-        while self.failed.is_none() {
+        let mut sent = 0;
+        while self.failed.is_none() && sent < TURN_BYTES_MAX {
             let Some(run) = self.left.front_mut() else {
                 break;
             };
@@ -74,6 +76,7 @@ impl Telling {
             match connection.dma_write(RESENT, run.iova, &bytes) {
                 Ok(()) => {
                     self.open += 1;
+                    sent += bytes.len();
                     run.iova += pages * PAGE;
                     run.pages -= pages;
                     if run.pages == 0 {
@@ -100,7 +103,7 @@ impl Telling {
         }
     }
 
-    /// Nothing is to come, whether or not it went well. As long as QEMU has not answered a message, it may still write its byte.
+    /// Nothing is to come, whether or not it went well. As long as QEMU has not answered a message, it may still write its bytes.
     fn is_over(&self) -> bool {
         let all = self.left.is_empty() || self.failed.is_some();
         self.open == 0 && all
@@ -115,67 +118,65 @@ impl Vm {
             let _ = resending.reply.send(Err(sentence.to_owned()));
             return;
         }
-        self.backend.telling = Some(Telling::new(resending));
+        self.backend.resender = Some(Resender::new(resending));
     }
 
     fn check_resend(&self) -> Result<(), &'static str> {
         if !self.backend.tracked || !self.backend.device.is_frozen() {
             return Err("the adapter is not tracked and frozen: freeze it first");
         }
-        match &self.backend.telling {
+        match &self.backend.resender {
             None => Ok(()),
-            Some(_) => Err("QEMU is being told already what the adapter has written"),
+            Some(_) => Err("what the adapter has written is being resent already"),
         }
     }
 
     /// Goes on with that; whether there is something for QEMU to read.
-    pub(super) fn go_on_telling(&mut self) -> bool {
-        let (Some(telling), Some(connection)) = (&mut self.backend.telling, &mut self.connection)
+    pub(super) fn resend_more(&mut self) -> bool {
+        let (Some(resender), Some(connection)) = (&mut self.backend.resender, &mut self.connection)
         else {
             return false;
         };
-        let has_said = telling.go_on(&self.backend.memory, connection);
-        if telling.is_over() {
-            self.backend.end_telling();
+        let has_sent = resender.send(&self.backend.memory, connection);
+        if resender.is_over() {
+            self.backend.end_resending();
         }
-        has_said
+        has_sent
     }
 }
 
 impl Backend {
     pub(super) fn resent(&mut self, result: Result<(), Errno>) {
-        if let Some(telling) = &mut self.telling {
-            telling.answered(result);
+        if let Some(resender) = &mut self.resender {
+            resender.answered(result);
         }
     }
 
     /// The device is to go on, and QEMU must not write then what it wrote before. The error is a sentence.
-    pub(super) fn stop_telling(&mut self) -> Result<(), &'static str> {
-        let Some(telling) = &mut self.telling else {
+    pub(super) fn stop_resending(&mut self) -> Result<(), &'static str> {
+        let Some(resender) = &mut self.resender else {
             return Ok(());
         };
-        telling.fail("the adapter was thawed");
-        if !telling.is_over() {
-            return Err(
-                "QEMU is still being told what the adapter has written: thaw it in a moment",
-            );
+        resender.fail("the adapter was thawed");
+        if !resender.is_over() {
+            return Err("what the adapter has written is still being resent: thaw it in a moment");
         }
-        self.end_telling();
+        self.end_resending();
         Ok(())
     }
 
     /// QEMU has left.
-    pub(super) fn give_up_telling(&mut self) {
-        if let Some(telling) = &mut self.telling {
-            telling.fail("QEMU left; see its log");
+    pub(super) fn abandon_resending(&mut self) {
+        if let Some(resender) = &mut self.resender {
+            resender.fail("QEMU left; see its log");
         }
-        self.end_telling();
+        self.end_resending();
     }
 
     /// QEMU may still write what the worker before had asked for: until it has answered, the device stands still.
     pub(super) fn await_answers(&mut self, open: usize) {
         self.device.freeze();
-        self.telling = Some(Telling {
+        self.resender = Some(Resender {
             left: VecDeque::new(),
             open,
             failed: None,
@@ -183,8 +184,8 @@ impl Backend {
         });
     }
 
-    fn end_telling(&mut self) {
-        let Some(Telling { failed, reply, .. }) = self.telling.take() else {
+    fn end_resending(&mut self) {
+        let Some(Resender { failed, reply, .. }) = self.resender.take() else {
             return;
         };
         match reply {

@@ -26,8 +26,7 @@ impl Control {
     /// How much of the guest's memory the tracked adapter has written.
     pub(in crate::control) async fn written(&self, name: &Name) -> Result<WrittenMemory, Problem> {
         let port = self.inventory().port(name)?;
-        let memory = self.shards.migrate(port, MigrationStep::TrackedMemory);
-        let memory = memory.await.map_err(conflict)?;
+        let memory = self.tracked_memory(port).await?;
         let pages = apart(move || Ok(memory.dirty_log().pages())).await?;
         Ok(WrittenMemory {
             bytes: pages * PAGE,
@@ -37,8 +36,10 @@ impl Control {
     /// Has QEMU send what the frozen adapter has written.
     pub(in crate::control) async fn resend(&self, name: &Name) -> Result<WrittenMemory, Problem> {
         let port = self.inventory().port(name)?;
-        let memory = self.shards.migrate(port, MigrationStep::FrozenMemory);
-        let memory = memory.await.map_err(conflict)?;
+        // The log of one that is frozen and not tracked is its client's, and nothing is taken from that.
+        let memory = self.tracked_memory(port).await?;
+        let frozen = self.shards.migrate(port, MigrationStep::FrozenMemory);
+        frozen.await.map_err(conflict)?;
         let mut bytes = 0;
         let mut next = Some(0);
         while let Some(from) = next {
@@ -54,6 +55,11 @@ impl Control {
         }
         tracing::info!("adapter {name}: QEMU sends the {bytes} bytes that it has written");
         Ok(WrittenMemory { bytes })
+    }
+
+    async fn tracked_memory(&self, port: PortId) -> Result<Arc<Space>, Problem> {
+        let memory = self.shards.migrate(port, MigrationStep::TrackedMemory);
+        memory.await.map_err(conflict)
     }
 
     /// How many bytes QEMU was told of. Pages that it was not told of stay in the log.

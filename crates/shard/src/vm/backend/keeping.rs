@@ -62,7 +62,7 @@ impl Backend {
             awaits_device: false,
             restored: false,
             table: None,
-            telling: None,
+            resender: None,
             by_client: ByClient::default(),
             kept: Some(Kept::resume(past.memory, past.interrupts)),
         };
