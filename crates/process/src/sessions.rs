@@ -35,9 +35,6 @@ use answering::{finish, give};
 pub use between_shards::{OpenSession, OpeningSession};
 use table::Table;
 
-/// Requests that one session is served before the others have their turn.
-const REQUESTS_A_TURN: usize = 4;
-
 /// A session's number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct SessionId(pub u32);
@@ -175,14 +172,14 @@ impl Sessions {
         self.sessions.get(id)?.open
     }
 
-    /// Serves what the session sent.
+    /// Serves one request: between two of them, the caller looks at what the client has posted.
     pub fn serve(&mut self, id: SessionId, adapters: &mut impl Adapters, now: Time) -> Served {
-        let served = self.serve_some(id, adapters, now);
+        let served = self.serve_next(id, adapters, now);
         self.sessions.note_opened(id);
         served
     }
 
-    fn serve_some(&mut self, id: SessionId, adapters: &mut impl Adapters, now: Time) -> Served {
+    fn serve_next(&mut self, id: SessionId, adapters: &mut impl Adapters, now: Time) -> Served {
         let Some(session) = self.sessions.get_mut(id) else {
             return Served::Closed(None);
         };
@@ -192,16 +189,13 @@ impl Sessions {
             registry: &self.registry,
             taking: self.taking,
         };
-        for _ in 0..REQUESTS_A_TURN {
-            match serve_one(session, place, adapters, now) {
-                Ok(Received::Answered) => {}
-                Ok(Received::Nothing) => break,
-                Ok(Received::Greeting(greeting)) => return self.hand_over(id, greeting),
-                Ok(Received::Elsewhere(shard, hello)) => return self.transfer(id, shard, hello),
-                Err(reason) => {
-                    tracing::debug!("a session ends: {reason}");
-                    return Served::Closed(session.open);
-                }
+        match serve_one(session, place, adapters, now) {
+            Ok(Received::Nothing | Received::Answered) => {}
+            Ok(Received::Greeting(greeting)) => return self.hand_over(id, greeting),
+            Ok(Received::Elsewhere(shard, hello)) => return self.transfer(id, shard, hello),
+            Err(reason) => {
+                tracing::debug!("a session ends: {reason}");
+                return Served::Closed(session.open);
             }
         }
         match session.open {

@@ -15,6 +15,7 @@ mod lingering;
 mod log;
 mod memory;
 mod moving;
+mod posted;
 mod quotas;
 mod rules;
 mod snapshot;

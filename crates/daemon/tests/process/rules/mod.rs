@@ -22,6 +22,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+pub(crate) use work::datagram;
+
 /// How many there are.
 const RULES: u32 = 48;
 

@@ -6,7 +6,7 @@ use vrdma_provider::layout::{AddressVector, Buffer, SendHeader, queue_header, se
 use vrdma_provider::message::{AsyncEvent, QueryPort, element};
 use zerocopy::FromBytes;
 
-use crate::client::{Client, Host, Memory, QKEY, Queues, SHORT, assert_works, pair, send, write};
+use crate::client::{Client, Host, Memory, QKEY, SHORT, assert_works, pair, send, write};
 use crate::{LOC_PROT_ERR, REM_ACCESS_ERR, two};
 
 fn event(client: &Client) -> AsyncEvent {
@@ -174,11 +174,12 @@ fn rule_p39_work_that_cannot_be_fails_its_queue_pair() {
 }
 
 /// A datagram with that key.
-fn datagram(to: &Queues, qkey: u32) -> SendHeader {
+/// To a queue pair of adapter 1.
+pub(crate) fn datagram(target: u32, qkey: u32) -> SendHeader {
     let mut dgid = [0; 16];
     dgid[10..].copy_from_slice(&[0xff, 0xff, 10, 0, 0, 2]);
     SendHeader {
-        target: to.reply.qp_num,
+        target,
         qkey,
         address: AddressVector {
             dgid,
@@ -201,8 +202,12 @@ fn rule_p40_a_datagram_with_another_key_is_counted_and_not_taken() {
     let (wrong, right) = (Memory::new(&a, 7, 32), Memory::new(&a, 8, 64));
     let told = || b.call(&QueryPort {}).unwrap().bad_qkeys;
     let before = told();
-    a.post_send(&mut from, datagram(&to, QKEY ^ 1), wrong.buffer());
-    a.post_send(&mut from, datagram(&to, QKEY), right.buffer());
+    a.post_send(
+        &mut from,
+        datagram(to.reply.qp_num, QKEY ^ 1),
+        wrong.buffer(),
+    );
+    a.post_send(&mut from, datagram(to.reply.qp_num, QKEY), right.buffer());
     let entry = to.wait();
     assert_eq!(told(), before + 1);
     assert_eq!((entry.status, entry.byte_len), (0, 104), "the second one");
