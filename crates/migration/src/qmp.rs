@@ -50,7 +50,8 @@ pub enum QmpError {
     },
     /// Somebody is there and says nothing.
     #[error(
-        "QEMU at {} does not answer ({what}); end other programs that use this QMP socket, or give QEMU a second -qmp", socket.display()
+        "QEMU at {} does not answer ({what}): it still allocates the VM's memory, or another program uses this QMP socket; \
+         wait, end that program, or give QEMU a second -qmp", socket.display()
     )]
     Silent {
         /// Where it was asked.
@@ -156,14 +157,15 @@ impl Monitor {
             socket: socket.to_owned(),
             error,
         })?;
-        Self::greet(stream, socket)
+        Self::greet(stream, socket, GREETING_LIMIT)
     }
 
-    /// The same with a connection that is there already; `socket` is for sentences.
+    /// The same with a connection that is there already, to a QEMU that may take so long to greet: one that has just been
+    /// started allocates all of its memory before. `socket` is for sentences.
     ///
     /// # Errors
     /// As [`Monitor::connect`].
-    pub fn greet(stream: UnixStream, socket: &Path) -> Result<Self, QmpError> {
+    pub fn greet(stream: UnixStream, socket: &Path, limit: Duration) -> Result<Self, QmpError> {
         let mut monitor = Self {
             socket: socket.to_owned(),
             stream: BufReader::new(stream),
@@ -176,7 +178,7 @@ impl Monitor {
                 micro: 0,
             },
         };
-        let greeting = monitor.line(Instant::now() + GREETING_LIMIT)?;
+        let greeting = monitor.line(Instant::now() + limit)?;
         let mut greeting = greeting.ok_or_else(|| monitor.silent("its greeting"))?;
         let version = greeting["QMP"]["version"]["qemu"].take();
         monitor.version = Version::deserialize(version)

@@ -168,6 +168,9 @@ fn places(stage: &Stage, step: &str) -> Vec<usize> {
     found.map(|(at, _)| at).collect()
 }
 
+/// Nothing here takes so long.
+const LIMIT: Duration = Duration::from_secs(20);
+
 const COMMAND: &str = "destination o/h 0xcfc 0x406";
 
 #[test]
@@ -349,7 +352,7 @@ fn commands_of_a_row_do_not_wait_for_each_other() {
         qemu.say(&json!({ "id": id(2), "return": {} }));
         qemu.answer(json!("next"));
     });
-    let mut monitor = Monitor::greet(ours, "x".as_ref()).unwrap();
+    let mut monitor = Monitor::greet(ours, "x".as_ref(), LIMIT).unwrap();
     let row = [json!(1), json!(2), json!(3)];
     let refused = monitor.execute_each("x", &row).unwrap_err();
     assert!(refused.to_string().contains("no such luck"), "{refused}");
@@ -371,7 +374,7 @@ fn events_wait_and_late_answers_are_nobodys() {
         qemu.say(&json!({ "id": 77, "return": "late" }));
         qemu.answer(json!("mine"));
     });
-    let mut monitor = Monitor::greet(ours, "x".as_ref()).unwrap();
+    let mut monitor = Monitor::greet(ours, "x".as_ref(), LIMIT).unwrap();
     assert_eq!(monitor.version().to_string(), "11.1.3");
     assert_eq!(
         monitor.execute("query-status", json!({})).unwrap(),
@@ -382,4 +385,15 @@ fn events_wait_and_late_answers_are_nobodys() {
     other.join().unwrap();
     let ended = monitor.next_event(Duration::from_secs(20)).unwrap_err();
     assert!(matches!(ended, qmp::QmpError::Ended { .. }));
+}
+
+#[test]
+fn a_qemu_that_does_not_greet_may_still_be_starting() {
+    let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let silent = Monitor::greet(ours, "x".as_ref(), Duration::from_millis(1)).err();
+    let silent = silent.unwrap().to_string();
+    assert!(
+        silent.contains("still allocates the VM's memory"),
+        "{silent}"
+    );
 }

@@ -12,13 +12,16 @@ use vrdma_migration::qmp::{EventKind, Monitor};
 /// How long QEMU may take from its start to its socket.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
+/// How long it may take from there to its greeting: it allocates all of its memory before.
+const GREETING_LIMIT: Duration = Duration::from_secs(60);
+
 /// Between two looks for the socket.
 const POLL: Duration = Duration::from_millis(10);
 
 /// Connects as soon as QEMU listens, and asks for events of migrations.
 pub(super) fn greet(socket: &Path, mut lives: impl FnMut() -> Result<bool>) -> Result<Monitor> {
     let stream = connect(socket, &mut lives)?;
-    let mut monitor = Monitor::greet(stream, socket)?;
+    let mut monitor = Monitor::greet(stream, socket, GREETING_LIMIT)?;
     let events = json!({ "capabilities": [{ "capability": "events", "state": true }] });
     monitor.execute("migrate-set-capabilities", events)?;
     Ok(monitor)
