@@ -192,8 +192,8 @@ impl Area {
     #[cold]
     fn touch(&self, granules: Range<usize>) {
         assert!(
-            granules.end * GRANULE <= self.length,
-            "granules lie in the area"
+            granules.end <= self.length.div_ceil(GRANULE),
+            "granules begin in the area"
         );
         for granule in granules {
             let byte = self.start.cast::<u8>().wrapping_add(granule * GRANULE);
