@@ -39,7 +39,7 @@ use vrdma_provider::socket::ADOPT_VARIABLE;
 
 use crate::open::OpenDevice;
 pub(crate) use addresses::ByAddress;
-use budget::Budget;
+use budget::{Budget, Stopwatch};
 use calls::Bounds;
 use kernel::Range;
 use ranges::Ranges;
@@ -181,9 +181,9 @@ impl State {
         if !self.ranges.has_room(part) {
             return Err(Adoption::TooManyRanges);
         }
-        let begun = Instant::now();
+        let spent = Stopwatch::begin();
         let exchanged = exchange::exchange(tools, part);
-        self.budget.spend(begun.elapsed());
+        self.budget.spend(spent.elapsed());
         exchanged.map_err(|errno| match errno.0 {
             libc::EBUSY => Adoption::Pinned,
             libc::EINVAL => Adoption::Locked,

@@ -2,11 +2,14 @@
 //!
 //! A region that was begun is adopted to its end, which may take more than is left: the process is in debt then, and adopts
 //! nothing until it is paid. So a program that registers once loses the time of that once, and one that registers fresh
-//! memory again and again a share of its time.
+//! memory again and again a share of its time. What it loses is processor time: on a busy machine, where a thread waits
+//! for its turn several times as long as it works, nothing is saved by adopting less.
 
 use std::time::{Duration, Instant};
 
 use vrdma_provider::message::Adoption;
+
+use super::thread::processor_time;
 
 /// What a process may spend at once.
 const AT_ONCE: Duration = Duration::from_millis(200);
@@ -14,6 +17,19 @@ const AT_ONCE: Duration = Duration::from_millis(200);
 const SHARE: u32 = 20;
 /// Bytes of the longest region: about a second, as long as an adapter's driver takes to pin it.
 const LONGEST: usize = 4 << 30;
+
+/// The processor time of the thread that began it.
+pub(super) struct Stopwatch(Duration);
+
+impl Stopwatch {
+    pub(super) fn begin() -> Self {
+        Self(processor_time())
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        processor_time().saturating_sub(self.0)
+    }
+}
 
 /// Time that is left, and time that is owed; one of them is zero.
 pub(super) struct Budget {
@@ -89,5 +105,14 @@ mod tests {
         let (mut budget, now) = (Budget::new(), Instant::now());
         assert_eq!(budget.allows(LONGEST, now), Ok(()));
         assert_eq!(budget.allows(LONGEST + 1, now), Err(Adoption::TooLong));
+    }
+
+    #[test]
+    fn who_waits_for_something_else_spends_nothing() {
+        let spent = Stopwatch::begin();
+        std::thread::sleep(Duration::from_millis(30));
+        let while_asleep = spent.elapsed();
+        assert!(while_asleep < Duration::from_millis(15), "{while_asleep:?}");
+        while spent.elapsed() < Duration::from_millis(1) {}
     }
 }

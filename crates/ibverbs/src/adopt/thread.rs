@@ -7,6 +7,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::thread::Builder;
+use std::time::Duration;
 
 /// Enough for some structures, and what libraries keep for each thread.
 const STACK_BYTES: usize = 128 << 10;
@@ -17,6 +18,18 @@ pub(super) fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
     // What the thread needs is moved into it: the caller's stack may lie in the pages.
     let thread = Builder::new().stack_size(STACK_BYTES).spawn(work)?;
     thread.join().map_err(|_| io::Error::other("a panic"))
+}
+
+/// The processor time that this thread has taken so far.
+pub(super) fn processor_time() -> Duration {
+    let mut taken = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: a place for the answer.
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut taken) };
+    debug_assert!(failed == 0, "every thread has that clock");
+    Duration::new(taken.tv_sec as u64, taken.tv_nsec as u32)
 }
 
 /// Keeps all signals from the thread that has it. On Linux `sigprocmask` is about one thread, and unlike `pthread_sigmask` it
