@@ -21,8 +21,7 @@ test: setup check ## every test, guests included
 	cargo xtask guests
 	cargo xtask guests --doorbells trapped --only="-g 1 -c -e"
 	cargo xtask guests --hosts 2 --short
-	cargo xtask guests --hosts 2 --uplink tunnel --short
-	cargo xtask guests --hosts 2 --loss 5% --short
+	cargo xtask guests --hosts 2 --uplink tunnel --loss 5% --short
 	cargo xtask guests --hosts 2 --b rxe --short
 	cargo xtask lab survive --short --seconds 4
 	cargo xtask lab survive --short --seconds 4 --upgrade
