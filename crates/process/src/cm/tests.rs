@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, socketpair};
+use rustix::time::Timespec;
 use vrdma_cm::{Ends, Received};
 use vrdma_provider::VERSION;
 use vrdma_provider::cm::*;
@@ -178,6 +180,17 @@ impl World {
             channel,
             pipe: fds.pop().unwrap(),
         }
+    }
+
+    /// A client ends. The kernel says so when nobody has its socket any more, and a child that another test is starting has
+    /// it until it becomes a program of its own.
+    fn hang_up(&mut self, client: ClientId, socket: OwnedFd) {
+        drop(socket);
+        let ours = self.service.socket(client).unwrap();
+        let mut watched = [PollFd::new(&ours, PollFlags::RDHUP)];
+        let limit = Timespec::try_from(Duration::from_secs(20)).unwrap();
+        assert_eq!(poll(&mut watched, Some(&limit)), Ok(1), "it hangs up");
+        self.service.serve(client, self.now);
     }
 
     fn ask<T: Call>(&mut self, process: &Process, request: &T) -> Result<T::Reply, Errno> {

@@ -19,8 +19,7 @@ pub(super) fn ports_belong_to_one() {
         Err(Errno::INVAL),
         "bound already"
     );
-    drop(a.socket);
-    world.service.serve(a.id, world.now);
+    world.hang_up(a.id, a.socket);
     world.listen(&b, at(ip(2), 7), TCP.0, TCP.1);
 }
 

@@ -165,8 +165,7 @@ pub(super) fn nobody_listens_and_nobody_answers() {
 pub(super) fn a_process_that_dies_ends_its_connections_and_calls() {
     let mut world = World::new();
     let (a, _, b, child) = connected(&mut world);
-    drop(a.socket);
-    world.service.serve(a.id, world.now);
+    world.hang_up(a.id, a.socket);
     world.carry();
     world.expect(&b, child, EventKind::Disconnected);
     assert!(world.service.socket(a.id).is_none());

@@ -109,8 +109,7 @@ pub(super) fn nothing_is_left_of_clients_that_are_gone() {
     world.resolved(&wide, at(ip(2), 1), TCP.0, TCP.1);
     assert!(!world.service.owners.is_empty());
     for Process { id, socket, .. } in [a, b, wide] {
-        drop(socket);
-        world.service.serve(id, world.now);
+        world.hang_up(id, socket);
     }
     assert!(world.service.owners.is_empty());
 }

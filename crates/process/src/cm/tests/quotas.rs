@@ -45,9 +45,7 @@ fn one_user_leaves_room_for_the_clients_of_another() {
     let other = world.process_as(Caller::of(STRANGER, 5, &[]), "a");
     world.id(&other, TCP.0, TCP.1);
     let (id, socket) = greedy.pop().unwrap();
-    drop(socket);
-    let now = world.now;
-    world.service.serve(id, now);
+    world.hang_up(id, socket);
     world.greet("a").unwrap();
 }
 
@@ -93,9 +91,7 @@ fn what_a_client_had_is_given_back_when_it_hangs_up() {
     assert_eq!(kinds.map(|kind| used(&world, kind)), [3, 1, 3, 4]);
     for process in [a, b] {
         let Process { id, socket, .. } = process;
-        drop(socket);
-        let now = world.now;
-        world.service.serve(id, now);
+        world.hang_up(id, socket);
     }
     assert_eq!(kinds.map(|kind| used(&world, kind)), [0; 4]);
     assert_eq!(used(&world, Kind::CmClient), 0);
