@@ -66,7 +66,8 @@ fn limits_of_who_receives_and_of_messages_hold_up_who_sends() {
     write_all(&a, &mut to_c.0, (&from, &at_c), 4);
     policy.set_rate(Limit::InBits, None);
     assert_eq!(to_b.0.wait().status, 0);
-    policy.set_rate(Limit::InOps, NonZeroU64::new(100));
+    // Each has a tenth of a second, longer than it takes on a busy machine.
+    policy.set_rate(Limit::InOps, NonZeroU64::new(10));
     (0..8).for_each(|id| a.post_send(&mut to_b.0, write(id, &at_b), from.buffer()));
     (0..8).for_each(|_| assert_eq!(to_b.0.wait().status, 0));
     assert!(policy.effects(&[Limit::InOps]).waits > 0);
