@@ -13,6 +13,9 @@ use crate::counters;
 /// How long a guest may take to give back what an ended program had.
 const QUIET_LIMIT: Duration = Duration::from_secs(20);
 
+/// How long programs may take to connect: those in guests with 160 queue pairs take half a minute where processors are emulated.
+const CONNECT_LIMIT: Duration = Duration::from_secs(120);
+
 /// More messages than connecting takes.
 const FLOWING: u64 = 1000;
 
@@ -53,7 +56,7 @@ pub(super) fn wait_for(pair: &Pair, vrdma: &Path, wanted: &Objects) -> Result<()
 /// Waits until messages flow: connecting is over then on both sides.
 pub(crate) fn wait_for_traffic(pair: &Pair, vrdma: &Path) -> Result<()> {
     let start = messages(pair, vrdma)?;
-    let deadline = Instant::now() + QUIET_LIMIT;
+    let deadline = Instant::now() + CONNECT_LIMIT;
     while messages(pair, vrdma)? < start + FLOWING {
         ensure!(Instant::now() < deadline, "no messages flow");
         thread::sleep(POLL);
