@@ -94,7 +94,7 @@ fn facts(adapter: &AdapterReply) -> Vec<(String, String)> {
     const PORT: [(&str, &str); 9] = [
         ("state", "4: ACTIVE"),
         ("phys_state", "5: LinkUp"),
-        ("rate", "600 Gb/sec (12X HDR)"),
+        ("rate", "800 Gb/sec (8X NDR)"),
         ("link_layer", "Ethernet"),
         ("cap_mask", "0x00010000"),
         ("lid", "0x0"),

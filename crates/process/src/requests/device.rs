@@ -22,12 +22,12 @@ const ACTIVE: u32 = 4;
 const MTU_4096: u32 = 5;
 /// Link up.
 const LINK_UP: u8 = 5;
-/// 12 lanes at 50 Gb/s: a number for programs that ask for one, such as UCX, which weighs its ways by it. What each rank
+/// 8 lanes at 100 Gb/s: a number for programs that ask for one, such as UCX, which weighs its ways by it. What each rank
 /// of a host has of it must be more than what UCX takes its own copies for, or large messages are cut into pieces of
-/// 8 KiB where one READ would do. With 4 lanes that was so for 8 ranks, which took three times as long. No rank waits for
+/// 8 KiB where one READ would do. With 4 lanes at 50 Gb/s that was so for 8 ranks, which took three times as long. No rank waits for
 /// a port: what they share is the host's memory.
-const WIDTH_12X: u8 = 8;
-const SPEED_HDR: u8 = 64;
+const WIDTH_8X: u8 = 4;
+const SPEED_NDR: u8 = 128;
 /// `IBV_PORT_CM_SUP`, `IBV_PORT_IP_BASED_GIDS`.
 const PORT_CAPABILITIES: u32 = 1 << 16 | 1 << 26;
 
@@ -75,8 +75,8 @@ pub(super) fn query_port(asker: &mut Asker<'_>, _: QueryPort) -> Outcome<QueryPo
         gids: limits::GIDS,
         max_msg_size: limits::MESSAGE_BYTES,
         capabilities: PORT_CAPABILITIES,
-        active_width: WIDTH_12X,
-        active_speed: SPEED_HDR,
+        active_width: WIDTH_8X,
+        active_speed: SPEED_NDR,
         phys_state: LINK_UP,
         reserved: 0,
         bad_pkeys,

@@ -13,9 +13,9 @@ use crate::config::DeviceLimits;
 const PORT: u8 = 1;
 const STATE_ACTIVE: u32 = 4;
 const PHYSICAL_LINK_UP: u8 = 5;
-/// 12X at 50 Gbit/s a lane: what a program may plan with, and its ranks share. Less has UCX copy large messages in pieces
+/// 8X at 50 Gbit/s a lane: what a program may plan with, and its ranks share. Less has UCX copy large messages in pieces
 /// as soon as some ranks run on one host.
-const WIDTH_12X: u8 = 8;
+const WIDTH_8X: u8 = 4;
 const SPEED_HDR: u8 = 64;
 /// Full member of the default partition.
 const DEFAULT_PKEY: u16 = 0xffff;
@@ -34,7 +34,7 @@ pub(super) fn query(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Resu
         qkey_viol_cntr: u32::from(qkeys).into(),
         pkey_tbl_len: PKEYS.into(),
         max_vl_num: 1,
-        active_width: WIDTH_12X,
+        active_width: WIDTH_8X,
         active_speed: SPEED_HDR,
         phys_state: PHYSICAL_LINK_UP,
         ..PortAttributes::default()
