@@ -48,10 +48,18 @@ pub enum QmpError {
         /// What the kernel says.
         error: std::io::Error,
     },
+    /// Somebody is there and says nothing from the beginning.
+    #[error(
+        "QEMU at {} does not greet: it still allocates the VM's memory, or another program uses this QMP socket; wait, end \
+         that program, or give QEMU a second -qmp", socket.display()
+    )]
+    NoGreeting {
+        /// Where it was expected.
+        socket: PathBuf,
+    },
     /// Somebody is there and says nothing.
     #[error(
-        "QEMU at {} does not answer ({what}): it still allocates the VM's memory, or another program uses this QMP socket; \
-         wait, end that program, or give QEMU a second -qmp", socket.display()
+        "QEMU at {} does not answer ({what}); end other programs that use this QMP socket, or give QEMU a second -qmp", socket.display()
     )]
     Silent {
         /// Where it was asked.
@@ -179,7 +187,9 @@ impl Monitor {
             },
         };
         let greeting = monitor.line(Instant::now() + limit)?;
-        let mut greeting = greeting.ok_or_else(|| monitor.silent("its greeting"))?;
+        let mut greeting = greeting.ok_or_else(|| QmpError::NoGreeting {
+            socket: socket.to_owned(),
+        })?;
         let version = greeting["QMP"]["version"]["qemu"].take();
         monitor.version = Version::deserialize(version)
             .map_err(|_| monitor.not_qemu(format!("it says {greeting}")))?;

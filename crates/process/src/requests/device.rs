@@ -24,8 +24,8 @@ const MTU_4096: u32 = 5;
 const LINK_UP: u8 = 5;
 /// 8 lanes at 100 Gb/s: a number for programs that ask for one, such as UCX, which weighs its ways by it. What each rank
 /// of a host has of it must be more than what UCX takes its own copies for, or large messages are cut into pieces of
-/// 8 KiB where one READ would do. With 4 lanes at 50 Gb/s that was so for 8 ranks, which took three times as long. No rank waits for
-/// a port: what they share is the host's memory.
+/// 8 KiB where one READ would do: 7 GB/s are too little for UCX 1.18. No rank waits for a port; what they share is the
+/// host's memory. pyverbs takes 12X for an invalid width.
 const WIDTH_8X: u8 = 4;
 const SPEED_NDR: u8 = 128;
 /// `IBV_PORT_CM_SUP`, `IBV_PORT_IP_BASED_GIDS`.

@@ -173,8 +173,7 @@ fn rule_p39_work_that_cannot_be_fails_its_queue_pair() {
     assert_works(&a, &b, &mut good);
 }
 
-/// A datagram with that key.
-/// To a queue pair of adapter 1.
+/// A datagram with that key, to a queue pair of adapter 1.
 pub(crate) fn datagram(target: u32, qkey: u32) -> SendHeader {
     let mut dgid = [0; 16];
     dgid[10..].copy_from_slice(&[0xff, 0xff, 10, 0, 0, 2]);
