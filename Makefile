@@ -33,7 +33,6 @@ test: setup check ## every test, guests included
 	cargo xtask lab migrate --times 2 --peers vm,process,rxe
 	cargo xtask lab snapshot
 	cargo xtask programs --short
-	cargo xtask programs --short --with guest
 	VRDMA_TEST_SHARDS=2 cargo xtask programs --short --with guest
 	cargo xtask programs --short --with peer
 	cargo xtask programs --short --with peer-guest --uplink raw
