@@ -26,6 +26,7 @@ mod rules;
 mod stacks;
 mod thread;
 mod tools;
+pub(crate) mod unmapped;
 mod userfault;
 
 use std::io::ErrorKind;
@@ -38,7 +39,7 @@ use vrdma_provider::message::{Adoption, FileRange, Userfaultfd};
 use vrdma_provider::socket::ADOPT_VARIABLE;
 
 use crate::open::OpenDevice;
-pub(crate) use addresses::ByAddress;
+pub(crate) use addresses::Reached;
 use budget::{Budget, Stopwatch};
 use calls::Bounds;
 use kernel::Range;
@@ -86,7 +87,7 @@ extern "C" fn on_load() {
 #[unsafe(link_section = ".init_array")]
 static ON_LOAD: extern "C" fn() = on_load;
 
-fn tools(lent: impl FnOnce() -> Option<OwnedFd>) -> Result<&'static Tools, Adoption> {
+fn tools(lent: impl Fn() -> Option<OwnedFd>) -> Result<&'static Tools, Adoption> {
     let open = || {
         if !calls::are_in_front() {
             return Err(Adoption::NotPreloaded);
@@ -197,6 +198,19 @@ impl State {
         Ok(())
     }
 
+    /// Adopts plain memory where adopted memory was, as far as that can be, whatever time it takes.
+    fn adopt_again(&mut self, tools: &Tools, range: Range) {
+        let mut rest = range;
+        while !rest.is_empty() {
+            let part = first_chunk(rest);
+            rest.start = part.end;
+            let is_adopted = self.adopt_chunk(tools, part).is_ok();
+            if let Some(unmapping) = tools.unmapping.as_ref().filter(|_| is_adopted) {
+                unmapping.watch(part);
+            }
+        }
+    }
+
     fn make_private(&mut self, tools: &Tools, range: Range) -> bool {
         let mut rest = range;
         while !rest.is_empty() {
@@ -247,6 +261,18 @@ pub(crate) struct Registering<'d> {
 pub(crate) struct Adopted {
     pub(crate) file: OwnedFd,
     pub(crate) range: FileRange,
+}
+
+impl Adopted {
+    /// From here on it is noticed when the program unmaps it. Once all of its pages are there: the kernel maps them one at
+    /// a time in watched memory.
+    pub(crate) fn watch(&self) {
+        let range = Range::of(self.range.address as usize, self.range.length as usize);
+        let unmapping = tools_if_open().and_then(|tools| tools.unmapping.as_ref());
+        if let Some(unmapping) = unmapping {
+            unmapping.watch(range);
+        }
+    }
 }
 
 impl<'d> Registering<'d> {
@@ -321,13 +347,14 @@ impl<'d> Registering<'d> {
         })
     }
 
-    /// Notes what the daemon reaches by its addresses of a region, of which so much is a file.
-    pub(crate) fn by_address(
+    /// Notes what the daemon reaches of a region, of which so much is a file: an adopted one, or the program's own.
+    pub(crate) fn reached(
         &self,
         address: u64,
         length: u64,
         file: Option<FileRange>,
-    ) -> Vec<ByAddress> {
+        is_adopted: bool,
+    ) -> Vec<Reached> {
         let start = address as usize;
         let end = start.saturating_add(length as usize);
         let (from, to) = file.map_or((end, end), |file| {
@@ -335,7 +362,15 @@ impl<'d> Registering<'d> {
         });
         let edges = [Range { start, end: from }, Range { start: to, end }];
         let edges = edges.into_iter().filter(|edge| edge.start < edge.end);
-        edges.map(ByAddress::new).collect()
+        let inner = is_adopted.then_some(Range {
+            start: from,
+            end: to,
+        });
+        let inner = inner.filter(|inner| !inner.is_empty());
+        edges
+            .map(Reached::by_address)
+            .chain(inner.map(Reached::adopted))
+            .collect()
     }
 }
 

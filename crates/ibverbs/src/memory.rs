@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vrdma_provider::message::{Adoption, DeregMr, FileRange, RegMr, ReregMr, access};
 
 use crate::abi;
-use crate::adopt::{ByAddress, Registering};
+use crate::adopt::{Reached, Registering};
 use crate::errno::{self, Errno, Result};
 use crate::open::OpenDevice;
 use crate::region::{Region, populate};
@@ -64,8 +64,8 @@ struct Request {
     body: RegMr,
     /// The file behind the region, if there is one.
     file: Option<OwnedFd>,
-    /// What is reached by its addresses, if this process adopts memory.
-    by_address: Vec<ByAddress>,
+    /// What is reached of it, and how, if this process adopts memory.
+    reached: Vec<Reached>,
 }
 
 impl Request {
@@ -81,8 +81,9 @@ impl Request {
             Found::nothing(registering.map_or(Adoption::NotAsked, |_| Adoption::OnDemand))
         };
         let (file, range) = file.unzip();
-        let by_address =
-            registering.map(|registering| registering.by_address(address, length, range));
+        let is_adopted = adoption == Adoption::Adopted;
+        let reached =
+            registering.map(|registering| registering.reached(address, length, range, is_adopted));
         let body = RegMr {
             address,
             length,
@@ -96,7 +97,7 @@ impl Request {
         Ok(Self {
             body,
             file,
-            by_address: by_address.unwrap_or_default(),
+            reached: reached.unwrap_or_default(),
         })
     }
 
@@ -135,6 +136,7 @@ fn find_file(wanted: &Wanted, registering: Option<&Registering<'_>>) -> Result<F
         .and_then(|registering| registering.file(address, length));
     if let Some(adopted) = adopted {
         populate(address, length, writes)?;
+        adopted.watch();
         return Ok(Found {
             file: Some((adopted.file, adopted.range)),
             adoption,
@@ -183,7 +185,7 @@ fn register(device: &OpenDevice, pd: *mut abi::Pd, wanted: &Wanted) -> Result<Me
     let request = Request::new(handle, wanted, registering.as_ref())?;
     let reply = device.call_with(&request.body, &request.fds())?.body;
     remember(device, reply.lkey, handle, wanted);
-    device.note_by_address(reply.lkey, request.by_address);
+    device.note_reached(reply.lkey, request.reached);
     let abi = abi::Mr {
         context: device.context(),
         pd,
@@ -290,7 +292,7 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut abi::Mr) -> c_int {
             device.regions.write().remove(&lkey);
         }
         gone?;
-        device.note_by_address(lkey, Vec::new());
+        device.note_reached(lkey, Vec::new());
         Ok(())
     });
     if outcome.is_ok() {
@@ -337,7 +339,7 @@ impl MemoryRegion {
         };
         patiently(|| device.call_with(&message, &request.fds()))?;
         remember(device, self.abi.lkey, domain, wanted);
-        device.note_by_address(self.abi.lkey, request.by_address);
+        device.note_reached(self.abi.lkey, request.reached);
         (self.abi.pd, self.abi.addr) = (pd, wanted.address as *mut c_void);
         self.abi.length = wanted.length as usize;
         (self.iova, self.access) = (wanted.iova, wanted.access);

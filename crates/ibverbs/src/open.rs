@@ -19,7 +19,7 @@ use vrdma_provider::message::{
 
 use vrdma_provider::socket::FAST_LOCAL_VARIABLE;
 
-use crate::adopt::ByAddress;
+use crate::adopt::Reached;
 use crate::device::{Listed, begin};
 use crate::errno::{self, Errno, Result};
 use crate::lookup::Lookup;
@@ -40,8 +40,8 @@ pub struct OpenDevice {
     pub(crate) lookup: Lookup,
     /// Registered memory by lkey.
     pub(crate) regions: Arc<Regions>,
-    /// What the daemon reaches by its addresses, by lkey, if this process adopts memory.
-    by_address: Mutex<BTreeMap<u32, Vec<ByAddress>>>,
+    /// What the daemon reaches of regions, by lkey, if this process adopts memory.
+    reached: Mutex<BTreeMap<u32, Vec<Reached>>>,
     pub(crate) limits: DeviceReply,
     /// Leaves to reach peers, if that is wanted.
     pub(crate) grants: Option<Page>,
@@ -93,13 +93,13 @@ impl OpenDevice {
             .map_err(|error| Errno(error.raw_os_error()))
     }
 
-    /// Notes what the daemon reaches by address under a key from now on, if anything.
-    pub(crate) fn note_by_address(&self, lkey: u32, by_address: Vec<ByAddress>) {
-        let mut all = self.by_address.lock();
-        if by_address.is_empty() {
+    /// Notes what the daemon reaches under a key from now on, if anything.
+    pub(crate) fn note_reached(&self, lkey: u32, reached: Vec<Reached>) {
+        let mut all = self.reached.lock();
+        if reached.is_empty() {
             all.remove(&lkey);
         } else {
-            all.insert(lkey, by_address);
+            all.insert(lkey, reached);
         }
     }
 
@@ -161,7 +161,7 @@ impl OpenDevice {
             ringer,
             lookup: Lookup::new(),
             regions: Arc::default(),
-            by_address: Mutex::new(BTreeMap::new()),
+            reached: Mutex::new(BTreeMap::new()),
             limits,
             grants,
         }))

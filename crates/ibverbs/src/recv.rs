@@ -8,6 +8,7 @@ use core::ffi::c_int;
 use vrdma_provider::client::{Full, ReceiveQueue};
 
 use crate::abi;
+use crate::adopt::unmapped;
 use crate::errno::Errno;
 use crate::open::OpenDevice;
 use crate::qp::{QueuePair, RESET};
@@ -48,6 +49,7 @@ unsafe fn post(
     if queue_pair.state() == RESET {
         return (Err(Errno(libc::EINVAL)), first);
     }
+    unmapped::adopt_what_came();
     let mut guard = queue_pair.recv.lock();
     let Some(queue) = guard.as_mut() else {
         return (Err(Errno(libc::EINVAL)), first);

@@ -10,6 +10,7 @@ use vrdma_provider::layout::{Buffer, SendHeader};
 use vrdma_provider::{BUFFERS_MAX, EAGER_MAX};
 
 use crate::abi;
+use crate::adopt::unmapped;
 use crate::builder::Builder;
 use crate::errno::{Errno, Result};
 use crate::fast::{Peer, carry_out};
@@ -139,6 +140,7 @@ unsafe fn post(
     if queue_pair.state() < RTS {
         return (Err(Errno(libc::EINVAL)), first);
     }
+    unmapped::adopt_what_came();
     let mut side = queue_pair.send.lock();
     let mut next = first;
     let mut outcome = Ok(());

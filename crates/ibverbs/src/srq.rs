@@ -12,6 +12,7 @@ use vrdma_provider::client::{QueueMemory, ReceiveQueue};
 use vrdma_provider::message::{CreateSrq, DestroySrq, ModifySrq, QuerySrq};
 
 use crate::abi;
+use crate::adopt::unmapped;
 use crate::errno::{self, Errno, Result};
 use crate::event::{Acknowledged, HandedOut};
 use crate::lookup::Object;
@@ -227,6 +228,7 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
     // SAFETY: the header's wrapper passes an SRQ.
     let posted = match unsafe { SharedQueue::of(srq) } {
         Ok((shared, _)) => {
+            unmapped::adopt_what_came();
             let mut queue = shared.queue.lock();
             // SAFETY: and a chain of requests.
             let outcome = unsafe { push_receives(&mut queue, shared.max_sge, first) };

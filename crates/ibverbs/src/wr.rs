@@ -18,6 +18,7 @@ use vrdma_provider::layout::Buffer;
 use vrdma_provider::operation::{Operation, Remote};
 
 use crate::abi;
+use crate::adopt::unmapped;
 use crate::builder::finish;
 use crate::errno::{self, Errno, Result};
 use crate::qp::QueuePair;
@@ -73,6 +74,7 @@ unsafe extern "C" fn wr_abort(qp: *mut abi::QpEx) {
 }
 
 unsafe extern "C" fn wr_complete(qp: *mut abi::QpEx) -> c_int {
+    unmapped::adopt_what_came();
     // SAFETY: the program calls it only after a start.
     let (queue_pair, side) = unsafe { side(qp) };
     // SAFETY: its context is open.

@@ -1,5 +1,9 @@
-//! What the daemon reaches by its addresses, in regions that are registered now. Such pages must not be exchanged:
-//! `/proc/PID/mem` answers `EIO` while they are, at once.
+//! What the daemon reaches of the regions that are registered now, and how.
+//!
+//! | how | for others |
+//! |---|---|
+//! | by its addresses | such pages must not be exchanged: `/proc/PID/mem` answers `EIO` while they are, at once |
+//! | as adopted memory | whatever is at these addresses later must be adopted, too ([`super::unmapped`]) |
 
 use std::collections::BTreeMap;
 
@@ -7,9 +11,15 @@ use parking_lot::Mutex;
 
 use super::kernel::Range;
 
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum How {
+    ByAddress,
+    Adopted,
+}
+
 struct Known {
     next: u64,
-    ranges: BTreeMap<u64, Range>,
+    ranges: BTreeMap<u64, (Range, How)>,
 }
 
 static KNOWN: Mutex<Known> = Mutex::new(Known {
@@ -19,28 +29,58 @@ static KNOWN: Mutex<Known> = Mutex::new(Known {
 
 /// Keeps a stretch known.
 #[derive(Debug)]
-pub(crate) struct ByAddress(u64);
+pub(crate) struct Reached(u64);
 
-impl ByAddress {
-    pub(super) fn new(range: Range) -> Self {
+impl Reached {
+    pub(super) fn by_address(range: Range) -> Self {
+        Self::new(range, How::ByAddress)
+    }
+
+    pub(super) fn adopted(range: Range) -> Self {
+        Self::new(range, How::Adopted)
+    }
+
+    fn new(range: Range, how: How) -> Self {
         let mut known = KNOWN.lock();
         let number = known.next;
         known.next += 1;
-        known.ranges.insert(number, range);
+        known.ranges.insert(number, (range, how));
         Self(number)
     }
 }
 
-impl Drop for ByAddress {
+impl Drop for Reached {
     fn drop(&mut self) {
         KNOWN.lock().ranges.remove(&self.0);
     }
 }
 
-/// Whether any byte of the range is reached so.
+/// Whether any byte of the range is reached by its address.
 pub(super) fn has(range: Range) -> bool {
     let known = KNOWN.lock();
-    known.ranges.values().any(|other| other.overlaps(range))
+    let mut all = known.ranges.values();
+    all.any(|(other, how)| *how == How::ByAddress && other.overlaps(range))
+}
+
+/// What of the range regions have as adopted memory: apart from each other, in ascending order.
+pub(super) fn adopted_in(range: Range) -> Vec<Range> {
+    let known = KNOWN.lock();
+    let adopted = known
+        .ranges
+        .values()
+        .filter(|(_, how)| *how == How::Adopted);
+    let parts = adopted.map(|(other, _)| other.common(range));
+    let mut parts: Vec<Range> = parts.filter(|part| !part.is_empty()).collect();
+    drop(known);
+    parts.sort_unstable_by_key(|part| part.start);
+    parts.dedup_by(|next, before| {
+        let touches = next.start <= before.end;
+        if touches {
+            before.end = before.end.max(next.end);
+        }
+        touches
+    });
+    parts
 }
 
 #[cfg(test)]
@@ -51,8 +91,8 @@ mod tests {
     fn a_stretch_is_known_for_as_long_as_it_is_kept() {
         let base = 1 << 60;
         let (one, other) = (
-            ByAddress::new(Range::of(base, 100)),
-            ByAddress::new(Range::of(base + 50, 100)),
+            Reached::by_address(Range::of(base, 100)),
+            Reached::by_address(Range::of(base + 50, 100)),
         );
         let asked = [Range::of(base + 10, 1), Range::of(base + 140, 100)];
         assert_eq!(asked.map(has), [true, true]);
@@ -60,5 +100,19 @@ mod tests {
         assert_eq!(asked.map(has), [false, true]);
         drop(other);
         assert_eq!(asked.map(has), [false, false]);
+    }
+
+    #[test]
+    fn adopted_stretches_are_told_apart() {
+        let base = 1 << 61;
+        let _by_address = Reached::by_address(Range::of(base, 10));
+        let _adopted = Reached::adopted(Range::of(base + 10, 100));
+        assert!(!has(Range::of(base + 10, 100)));
+        assert_eq!(adopted_in(Range::of(base, 20)), [Range::of(base + 10, 10)]);
+        assert_eq!(adopted_in(Range::of(base + 110, 20)), []);
+        let _more = [(105, 10), (200, 5), (20, 5)]
+            .map(|(at, size)| Reached::adopted(Range::of(base + at, size)));
+        let all = [Range::of(base + 10, 105), Range::of(base + 200, 5)];
+        assert_eq!(adopted_in(Range::of(base, 300)), all);
     }
 }

@@ -131,6 +131,10 @@ pub(super) fn undo(tools: &Tools, range: Range) -> io::Result<()> {
     // SAFETY: the kernel chooses the place.
     let fresh = unsafe { kernel::map_private(0, range.size(), rights, 0) }?;
     let userfault = &tools.userfault;
+    // Memory is watched by one only.
+    if let Some(unmapping) = &tools.unmapping {
+        unmapping.unwatch(range);
+    }
     userfault.watch(range, Watch::Writes)?;
     let moved = userfault.protect(range).and_then(|()| {
         let (from, to) = (range.start as *const u8, fresh as *mut u8);

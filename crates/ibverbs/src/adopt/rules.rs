@@ -38,14 +38,20 @@ pub(super) fn judge(tools: &Tools, range: Range) -> Result<bool, Adoption> {
 }
 
 fn judge_part(mapping: Range, part: Range) -> Result<(), Adoption> {
-    let own = &raw const STATE as usize;
-    if stacks::any_in(mapping, part) || part.overlaps(Range::of(own, 1)) {
+    if is_in_use(mapping, part) {
         return Err(Adoption::Stack);
     }
     if addresses::has(part) {
         return Err(Adoption::ReachedByAddress);
     }
     Ok(())
+}
+
+/// Whether the thread that exchanges, or another one's first steps, may need a part of a mapping meanwhile: stacks, and
+/// what this library keeps of exchanges.
+pub(super) fn is_in_use(mapping: Range, part: Range) -> bool {
+    let own = &raw const STATE as usize;
+    stacks::any_in(mapping, part) || part.overlaps(Range::of(own, 1))
 }
 
 /// Where the kernel does not wait, nothing but this thread may run.

@@ -4,6 +4,7 @@ mod children;
 mod field;
 mod interposed;
 mod refusals;
+mod returning;
 mod stress;
 
 use super::*;
@@ -51,7 +52,7 @@ fn whole_pages_go_into_the_file_with_their_contents() {
     if let Some(part) = part {
         assert_eq!(part.range.address, inner.start as u64);
         assert_eq!(part.range.length, inner.size() as u64, "but for its edges");
-        let edges = registering().by_address(address, length, Some(part.range));
+        let edges = registering().reached(address, length, Some(part.range), true);
         let of = |at| addresses::has(Range::of(at, 1));
         assert!(of(inner.start - 1) && of(inner.end));
         assert!(!of(inner.start) && !of(inner.end - 1));

@@ -1,4 +1,4 @@
-//! The thread in which pages are exchanged, for as long as one exchange lasts.
+//! The thread in which pages are exchanged, for as long as one exchange lasts; and the one of [`super::unmapped`], which stays.
 //!
 //! It is none of the program's, so nothing of theirs makes it touch the pages while they are away: no signal handler, and
 //! no completion of an io_uring, which the kernel carries out in the thread that began it. What runs in it must not
@@ -18,6 +18,16 @@ pub(super) fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
     // What the thread needs is moved into it: the caller's stack may lie in the pages.
     let thread = Builder::new().stack_size(STACK_BYTES).spawn(work)?;
     thread.join().map_err(|_| io::Error::other("a panic"))
+}
+
+/// Begins a thread that lasts as long as the process, with all signals kept from it.
+pub(super) fn lasting(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let _kept = Signals::keep();
+    Builder::new()
+        .name("vrdma-unmapped".to_owned())
+        .stack_size(STACK_BYTES)
+        .spawn(work)
+        .map(drop)
 }
 
 /// The processor time that this thread has taken so far.

@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use super::HUGE;
 use super::kernel::{self, Range};
 use super::places::{Identity, Places};
+use super::unmapped::Unmapping;
 use super::userfault::Userfault;
 
 /// Bytes of the file, which has a place for each address that a program can have on a machine with 47 or 48 bits of
@@ -17,6 +18,8 @@ const FILE_BYTES: i64 = 1 << 47;
 /// See the module. It is never dropped: all of it stays until the process ends.
 pub(super) struct Tools {
     pub(super) userfault: Userfault,
+    /// Tells what of adopted memory is unmapped, where that is possible.
+    pub(super) unmapping: Option<Unmapping>,
     pub(super) places: Places,
     pub(super) pagemap: File,
     /// The memory that pages go to: offsets are addresses.
@@ -31,10 +34,14 @@ pub(super) struct Tools {
 impl Tools {
     /// With a userfaultfd of the device that `lent` gives, if this process may not have one by itself. Errors: the kernel
     /// lacks something.
-    pub(super) fn open(lent: impl FnOnce() -> Option<OwnedFd>) -> io::Result<Self> {
+    pub(super) fn open(lent: impl Fn() -> Option<OwnedFd>) -> io::Result<Self> {
         let file = memory_file()?;
+        let userfault = Userfault::open(&lent)?;
+        // Programs of one thread adopt without a full one, and must stay such.
+        let unmapping = userfault.is_full().then(|| Unmapping::begin(&lent));
         Ok(Self {
-            userfault: Userfault::open(lent)?,
+            userfault,
+            unmapping: unmapping.and_then(Result::ok),
             places: Places::open()?,
             pagemap: File::open("/proc/self/pagemap")?,
             identity: identity(&file)?,
@@ -137,6 +144,9 @@ impl Tools {
             unsafe { libc::close(fd) };
         }
         self.userfault.close();
+        if let Some(unmapping) = &self.unmapping {
+            unmapping.close();
+        }
         self.places.close();
     }
 

@@ -24,6 +24,10 @@ const PROTECT: c_ulong = read_write::<Protect>(0x06);
 /// Write-protection of files in memory, and `UFFDIO_MOVE` (Linux 6.8).
 const FEATURES: u64 = 1 << 12 | 1 << 16;
 
+/// Whoever unmaps watched memory waits until the event of it was read.
+const UNMAP_EVENTS: u64 = 1 << 6;
+const UNMAPPED: u8 = 0x16;
+
 const fn code(direction: c_ulong, size: usize, number: c_ulong) -> c_ulong {
     direction << 30 | (size as c_ulong) << 16 | 0xaa << 8 | number
 }
@@ -81,6 +85,17 @@ struct Protect {
     mode: u64,
 }
 
+/// `struct uffd_msg` of an event about a stretch of addresses.
+#[repr(C)]
+#[derive(Default)]
+struct Message {
+    event: u8,
+    reserved: [u8; 7],
+    start: u64,
+    end: u64,
+    unused: u64,
+}
+
 /// Which accesses wait.
 #[derive(Clone, Copy)]
 pub(super) enum Watch {
@@ -100,6 +115,15 @@ impl Userfault {
     /// The best that this process may have, if need be by the device that `lent` gives. Errors: this kernel has none that
     /// moves pages, or a filter of system calls forbids it.
     pub(super) fn open(lent: impl FnOnce() -> Option<OwnedFd>) -> io::Result<Self> {
+        Self::with(FEATURES, lent)
+    }
+
+    /// One that tells what is unmapped of what it watches.
+    pub(super) fn of_events(lent: impl FnOnce() -> Option<OwnedFd>) -> io::Result<Self> {
+        Self::with(FEATURES | UNMAP_EVENTS, lent)
+    }
+
+    fn with(features: u64, lent: impl FnOnce() -> Option<OwnedFd>) -> io::Result<Self> {
         let own = device().and_then(|device| from_device(&device));
         let full = own.or_else(|_| by_call(0)).or_else(|error| match lent() {
             Some(device) => from_device(&device),
@@ -112,7 +136,7 @@ impl Userfault {
         let userfault = Self { fd, is_full };
         let mut api = Api {
             api: 0xaa,
-            features: FEATURES,
+            features,
             ioctls: 0,
         };
         userfault.ask(API, &mut api)?;
@@ -122,6 +146,36 @@ impl Userfault {
     /// Whether the kernel's own accesses wait, too.
     pub(super) fn is_full(&self) -> bool {
         self.is_full
+    }
+
+    /// Waits for an event, says `is_coming`, and reads it, by which the one who unmaps goes on: what it has unmapped, if
+    /// that is what was told.
+    pub(super) fn next_unmapped(&self, is_coming: impl FnOnce()) -> io::Result<Option<Range>> {
+        let fd = self.fd.as_raw_fd();
+        let mut wanted = libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one structure.
+        succeeded(unsafe { libc::poll(&raw mut wanted, 1, -1) })?;
+        is_coming();
+        let mut message = Message::default();
+        let size = size_of::<Message>();
+        // SAFETY: room for one message, which is any bytes.
+        let read = unsafe { libc::read(fd, (&raw mut message).cast(), size) };
+        if read < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let is_whole = read as usize == size && message.event == UNMAPPED;
+        Ok(is_whole.then_some(Range {
+            start: message.start as usize,
+            end: message.end as usize,
+        }))
+    }
+
+    pub(super) fn descriptor(&self) -> c_int {
+        self.fd.as_raw_fd()
     }
 
     /// In a child, which must not use it.
@@ -231,7 +285,7 @@ fn from_device(device: &OwnedFd) -> io::Result<OwnedFd> {
 }
 
 /// Whether the process may be ended for a system call that it was not expected to make (seccomp(2), proc(5)).
-fn is_filtered() -> bool {
+pub(super) fn is_filtered() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     status.lines().any(|line| line == "Seccomp:\t2")
 }

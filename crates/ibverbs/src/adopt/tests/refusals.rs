@@ -69,7 +69,7 @@ fn stacks_are_left_alone() {
 fn pages_that_another_region_reaches_by_address_are_left_alone() {
     let field = Field::new(8);
     let at = field.start() as u64 + 3 * PAGE as u64 + 100;
-    let known = registering().by_address(at, 8, None);
+    let known = registering().reached(at, 8, None, false);
     assert_eq!(adopt(field.range()), Adoption::ReachedByAddress);
     let before = Range::of(field.start(), 3 * PAGE);
     assert_eq!(adopt(before), usual());

@@ -20,7 +20,14 @@ def numbers(owner, count, salt):
 
 def check(what, got, expected):
     if got != expected:
-        print(f"rank {RANK}: {what} is wrong", flush=True)
+        wrong = [at for at in range(len(expected)) if got[at] != expected[at]]
+        first = wrong[0]
+        print(
+            f"rank {RANK}: {what} is wrong: {len(wrong)} of {len(expected)} numbers, from {first} to {wrong[-1]};"
+            f" the first is {got[first]:#x} and should be {expected[first]:#x},"
+            f" its address is {got.buffer_info()[0] + 8 * first:#x}",
+            flush=True,
+        )
         WORLD.Abort(1)
 
 
