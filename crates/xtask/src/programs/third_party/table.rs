@@ -145,7 +145,7 @@ const fn mpi(
         beside: Some(Origin::Python("mpi4py")),
         does: "allreduce, broadcast, allgather, alltoall and reduce-scatter of 8 B to 800 kB among 4 processes, by mpi4py",
         checked: "each process knows the result beforehand",
-        is_short: false,
+        is_short: true,
         server: "",
         client,
         expect,
