@@ -16,29 +16,20 @@ fn registered(pages: usize) -> (Field, Vec<Reached>) {
     (field, reached)
 }
 
-/// As libc does it inside itself, without a name that is seen.
-fn unmap(range: Range) {
-    // SAFETY: memory of the test.
-    let failed = unsafe { libc::syscall(libc::SYS_munmap, range.start, range.size()) };
-    assert_eq!(failed, 0);
-}
+const PLAIN: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
-/// Other private memory at these addresses, which are free.
-fn map(range: Range) {
-    let rights = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: the kernel replaces nothing.
-    let mapped = unsafe {
-        kernel::map_private(range.start, range.size(), rights, libc::MAP_FIXED_NOREPLACE)
-    };
-    assert_eq!(mapped.expect("free addresses"), range.start);
+/// Other memory in place of what is there, past the names that the library sees. A hole might be filled by another test.
+fn replace(range: Range, rights: i32) {
+    // SAFETY: memory of the test.
+    let mapped = unsafe { kernel::map_private(range.start, range.size(), rights, libc::MAP_FIXED) };
+    assert_eq!(mapped.expect("room"), range.start);
 }
 
 #[test]
 fn what_is_mapped_where_a_region_is_becomes_its_memory() {
     let (field, _reached) = registered(40);
     let middle = Range::of(field.start() + 3 * PAGE, 30 * PAGE);
-    unmap(middle);
-    map(middle);
+    replace(middle, PLAIN);
     field.fill(6);
     unmapped::adopt_what_came();
     assert_eq!(field.is_adopted(field.range()), is_full());
@@ -49,8 +40,7 @@ fn what_is_mapped_where_a_region_is_becomes_its_memory() {
             [6; 4]
         );
         // Untouched pages are zeros, and not what was there before.
-        unmap(middle);
-        map(middle);
+        replace(middle, PLAIN);
         unmapped::adopt_what_came();
         assert_eq!(field.in_file(middle.start), 0);
         assert!(field.page(3) == [0; PAGE]);
@@ -64,12 +54,12 @@ fn what_comes_later_and_in_parts_is_waited_for() {
         Range::of(field.start(), 4 * PAGE),
         Range::of(field.start() + 4 * PAGE, 4 * PAGE),
     );
-    unmap(field.range());
+    replace(field.range(), libc::PROT_NONE);
     unmapped::adopt_what_came();
-    map(second);
+    replace(second, PLAIN);
     unmapped::adopt_what_came();
     assert_eq!(field.is_adopted(second), is_full());
-    map(first);
+    replace(first, PLAIN);
     unmapped::adopt_what_came();
     assert_eq!(field.is_adopted(field.range()), is_full());
 }
@@ -77,9 +67,8 @@ fn what_comes_later_and_in_parts_is_waited_for() {
 #[test]
 fn what_no_region_has_any_more_is_left_alone() {
     let (field, reached) = registered(8);
-    unmap(field.range());
     drop(reached);
-    map(field.range());
+    replace(field.range(), PLAIN);
     unmapped::adopt_what_came();
     assert!(!field.is_adopted(field.range()));
     field.fill(9);
