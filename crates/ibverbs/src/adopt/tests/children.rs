@@ -94,6 +94,7 @@ fn a_child_does_not_adopt_and_its_calls_are_libc_s() {
 fn memory_that_is_gone_is_no_memory_of_a_child() {
     let field = adopted(4, 8);
     let hole = field.start() + PAGE;
+    field.note_holes();
     // SAFETY: memory of the test.
     let failed = unsafe { libc::syscall(libc::SYS_munmap, hole, PAGE) };
     assert_eq!(failed, 0);

@@ -1,11 +1,14 @@
 //! Plain memory of a test.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::*;
 
 /// Pages of its own mapping; the first is at a multiple of a huge page.
 pub(super) struct Field {
     whole: Range,
     range: Range,
+    has_holes: AtomicBool,
 }
 
 impl Field {
@@ -16,11 +19,17 @@ impl Field {
         Self {
             whole: Range::of(at, size + HUGE),
             range: Range::of(at.next_multiple_of(HUGE), size),
+            has_holes: AtomicBool::new(false),
         }
     }
 
     pub(super) fn start(&self) -> usize {
         self.range.start
+    }
+
+    /// Some of it is mapped no more, where another test may have its memory by now: none of it is unmapped at the end.
+    pub(super) fn note_holes(&self) {
+        self.has_holes.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn range(&self) -> Range {
@@ -66,6 +75,9 @@ impl Field {
 
 impl Drop for Field {
     fn drop(&mut self) {
+        if self.has_holes.load(Ordering::Relaxed) {
+            return;
+        }
         let at = self.whole.start as *mut core::ffi::c_void;
         // SAFETY: the test is over, and nobody uses it any more.
         unsafe { calls::vrdma_memory_munmap(at, self.whole.size()) };

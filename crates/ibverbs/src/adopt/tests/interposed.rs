@@ -40,6 +40,7 @@ fn what_is_discarded_is_zero() {
 #[test]
 fn a_hole_is_told_of_behind_what_was_done() {
     let field = half_adopted();
+    field.note_holes();
     // SAFETY: memory of the test.
     unsafe {
         assert_eq!(
@@ -68,6 +69,7 @@ fn a_program_cannot_have_children_share_it() {
 #[test]
 fn unmapped_memory_is_given_back() {
     let field = half_adopted();
+    field.note_holes();
     let at = field.start() + 3 * PAGE;
     // SAFETY: memory of the test.
     assert_eq!(unsafe { vrdma_memory_munmap(pointer(at), PAGE) }, 0);
@@ -81,6 +83,7 @@ fn unmapped_memory_is_given_back() {
 #[test]
 fn memory_that_was_unmapped_unseen_is_forgotten_and_given_back() {
     let field = half_adopted();
+    field.note_holes();
     let at = field.start() + 3 * PAGE;
     // SAFETY: memory of the test.
     let failed = unsafe { libc::syscall(libc::SYS_munmap, at, PAGE) };
@@ -94,6 +97,7 @@ fn memory_that_was_unmapped_unseen_is_forgotten_and_given_back() {
 #[test]
 fn moved_memory_keeps_its_contents_and_grows_by_zeros() {
     let field = half_adopted();
+    field.note_holes();
     let (at, length) = (field.start() + 2 * PAGE, 3 * PAGE);
     let (flags, nowhere) = (libc::MREMAP_MAYMOVE, core::ptr::null_mut());
     // SAFETY: memory of the test.
@@ -114,6 +118,7 @@ fn memory_that_was_moved_unseen_keeps_its_contents() {
         return assert_eq!(usual(), Adoption::Threads);
     }
     let field = half_adopted();
+    field.note_holes();
     let (at, length) = (field.start() + 2 * PAGE, 2 * PAGE);
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     let elsewhere = Field::new(2);

@@ -34,13 +34,10 @@ fn only_plain_memory_is_adopted() {
         libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC,
     );
     assert_eq!(adopt(range), Adoption::NotPlain);
-    // SAFETY: memory of the test.
-    unsafe { libc::munmap(part(2, 1).start as *mut _, PAGE) };
-    assert_eq!(adopt(range), Adoption::NotPlain, "a hole");
     let file = tempfile::tempfile().unwrap();
     file.set_len(PAGE as u64).unwrap();
     let flags = libc::MAP_PRIVATE | libc::MAP_FIXED;
-    // SAFETY: a hole of the test.
+    // SAFETY: memory of the test.
     let mapped = unsafe {
         use std::os::fd::AsRawFd;
         let at = part(2, 1).start as *mut _;
@@ -55,6 +52,10 @@ fn only_plain_memory_is_adopted() {
     };
     assert_ne!(mapped, libc::MAP_FAILED);
     assert_eq!(adopt(range), Adoption::NotPlain, "of a file");
+    field.note_holes();
+    // SAFETY: memory of the test.
+    unsafe { libc::munmap(part(2, 1).start as *mut _, PAGE) };
+    assert_eq!(adopt(range), Adoption::NotPlain, "a hole");
     assert_eq!(adopt(part(3, 3)), usual());
 }
 
