@@ -51,7 +51,7 @@ impl Unmapping {
         }
         let events = Arc::new(Userfault::of_events(lent)?);
         let read = Arc::clone(&events);
-        thread::lasting(move || attend(&read))?;
+        thread::lasting(move || read_events(&read))?;
         Ok(Self(events))
     }
 
@@ -72,7 +72,7 @@ impl Unmapping {
 }
 
 /// Notes what is unmapped, for as long as the process lasts.
-fn attend(events: &Userfault) {
+fn read_events(events: &Userfault) {
     keep_only(events.descriptor());
     loop {
         let told = events.next_unmapped(|| {
@@ -89,12 +89,13 @@ fn attend(events: &Userfault) {
 /// Descriptors of its own: programs close what they do not know, and another file may get the number. The program's are
 /// not kept open by it.
 fn keep_only(fd: i32) {
+    // Each call closes nothing where it cannot make the thread's descriptors its own first.
     let unshare = libc::CLOSE_RANGE_UNSHARE;
     // SAFETY: take numbers. The thread uses one descriptor.
     unsafe {
         libc::syscall(libc::SYS_close_range, fd + 1, i32::MAX, unshare);
         if fd > 0 {
-            libc::syscall(libc::SYS_close_range, 0, fd - 1, 0);
+            libc::syscall(libc::SYS_close_range, 0, fd - 1, unshare);
         }
     }
 }
@@ -154,23 +155,23 @@ fn look() {
     }
 }
 
-/// The parts of unmapped memory that are to be adopted now. What no region has is settled.
+/// The parts of unmapped memory that are to be adopted now. What no region has is forgotten.
 fn came(tools: &Tools, unmapped: Range) -> Vec<Range> {
     let mut parts = Vec::new();
     let mut rest = unmapped;
     for of_regions in addresses::adopted_in(unmapped) {
-        settle(Range {
+        forget(Range {
             start: rest.start,
             end: of_regions.start,
         });
         rest.start = of_regions.end;
         parts.extend(plain_parts(tools, of_regions));
     }
-    settle(rest);
+    forget(rest);
     parts
 }
 
-/// The parts of a range that can be adopted. Those that are adopted already are settled.
+/// The parts of a range that can be adopted. Those that are adopted already are forgotten.
 fn plain_parts(tools: &Tools, range: Range) -> Vec<Range> {
     let mut parts = Vec::new();
     let mut rest = range;
@@ -183,7 +184,7 @@ fn plain_parts(tools: &Tools, range: Range) -> Vec<Range> {
         }
         rest.start = part.end;
         if place.is_of(tools.identity()) {
-            settle(part);
+            forget(part);
         } else if place.is_plain() && !rules::is_in_use(place.range, part) {
             // Whether a region has some of it by address does not matter, as it does elsewhere: nothing goes on in memory
             // that came since the last post.
@@ -210,7 +211,7 @@ fn adopt(tools: &'static Tools, parts: Vec<Range>) {
     }
 }
 
-fn settle(range: Range) {
+fn forget(range: Range) {
     if !range.is_empty() {
         // A hole in a range when there are too many of them stays, and is looked at again.
         UNMAPPED.lock().remove(range);
