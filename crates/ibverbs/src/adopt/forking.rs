@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use super::calls::Bounds;
 use super::kernel::{self, Range};
 use super::tools::Tools;
+use super::unmapped;
 use super::{HUGE, STATE, State, tools_if_open};
 
 /// This process came into being by a `fork` after its parent had begun to adopt.
@@ -94,6 +95,7 @@ extern "C" fn in_child() {
         return;
     }
     Bounds::clear();
+    unmapped::end_in_child();
     IS_CHILD.store(true, Ordering::Relaxed);
     if let Some(tools) = tools_if_open() {
         // SAFETY: this thread took the lock in `prepare`, and there are no others here. It is kept for ever.

@@ -15,7 +15,6 @@
 //! allocator's lock, so the thread allocates nothing and waits for nobody who might. What is not mapped again yet is
 //! looked for at each post.
 
-use std::hint;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -25,7 +24,7 @@ use std::thread::yield_now;
 use parking_lot::Mutex;
 
 use super::kernel::Range;
-use super::ranges::{RANGES_MAX, Ranges};
+use super::ranges::Ranges;
 use super::rules;
 use super::tools::Tools;
 use super::userfault::{self, Userfault, Watch};
@@ -36,6 +35,8 @@ static IS_COMING: AtomicBool = AtomicBool::new(false);
 /// Events that are read, or about to be; and those that were noted.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static NOTED: AtomicU64 = AtomicU64::new(0);
+/// Those that were noted when all regions were asked last.
+static ASKED: AtomicU64 = AtomicU64::new(0);
 
 /// What was unmapped and is not adopted again. Nothing is allocated under its lock.
 static UNMAPPED: Mutex<Ranges> = Mutex::new(Ranges::new());
@@ -105,7 +106,7 @@ fn note(range: Range) {
         // To wait in the usual way may allocate.
         match UNMAPPED.try_lock() {
             Some(unmapped) => break unmapped,
-            None => hint::spin_loop(),
+            None => yield_now(),
         }
     };
     if !unmapped.add(range) {
@@ -127,21 +128,35 @@ pub(crate) fn adopt_what_came() {
     }
 }
 
+/// In a child, which has neither the memory nor who would note more.
+pub(super) fn end_in_child() {
+    IS_COMING.store(false, Ordering::SeqCst);
+}
+
+/// Whether the next post looks.
+#[cfg(test)]
+pub(super) fn is_coming() -> bool {
+    IS_COMING.load(Ordering::SeqCst)
+}
+
 #[cold]
 fn look() {
-    let Some(tools) = tools_if_open() else {
-        return;
+    // A program that closes what it does not know adopts nothing any more.
+    let Some(tools) = tools_if_open().filter(|tools| tools.is_whole()) else {
+        return IS_COMING.store(false, Ordering::SeqCst);
     };
     let _held = REGISTERING.lock();
     let begun = BEGUN.load(Ordering::SeqCst);
     while NOTED.load(Ordering::SeqCst) < begun {
         yield_now();
     }
-    let mut unmapped = Vec::with_capacity(RANGES_MAX);
-    unmapped.extend_from_slice(UNMAPPED.lock().all());
-    let came: Vec<Range> = unmapped
-        .into_iter()
-        .flat_map(|it| came(tools, it))
+    // There may be many regions, so they are asked once for each event. Then one system call for each stretch tells whether
+    // something is there by now.
+    let is_new = ASKED.swap(begun, Ordering::SeqCst) != begun;
+    let stretches = stretches().into_iter();
+    let came: Vec<Range> = stretches
+        .filter(|stretch| is_new || is_mapped(tools, *stretch))
+        .flat_map(|stretch| came(tools, stretch))
         .collect();
     if !came.is_empty() {
         adopt(tools, came);
@@ -153,6 +168,20 @@ fn look() {
             IS_COMING.store(true, Ordering::SeqCst);
         }
     }
+}
+
+/// What is unmapped.
+fn stretches() -> Vec<Range> {
+    let count = UNMAPPED.lock().all().len();
+    let mut stretches = Vec::with_capacity(count);
+    // What has come since has been announced, too, and is looked for at the next post.
+    stretches.extend(UNMAPPED.lock().all().iter().take(count));
+    stretches
+}
+
+fn is_mapped(tools: &Tools, range: Range) -> bool {
+    let next = tools.places.at_or_behind(range.start);
+    next.is_ok_and(|place| place.range.overlaps(range))
 }
 
 /// The parts of unmapped memory that are to be adopted now. What no region has is forgotten.

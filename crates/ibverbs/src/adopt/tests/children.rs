@@ -104,3 +104,20 @@ fn memory_that_is_gone_is_no_memory_of_a_child() {
         mapped == -1 && field.page(2) == [8; PAGE]
     }));
 }
+
+#[test]
+fn a_child_looks_for_nothing_that_its_parent_has_unmapped() {
+    let field = adopted(4, 8);
+    let (start, size) = (field.start(), field.range().size());
+    if let Some(part) = registering().file(start as u64, size as u64) {
+        part.watch();
+    }
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: memory of the test.
+    unsafe { kernel::map_private(start, size, rights, libc::MAP_FIXED) }.expect("room");
+    assert!(in_child(|| {
+        let is_quiet = !unmapped::is_coming();
+        unmapped::adopt_what_came();
+        is_quiet
+    }));
+}
