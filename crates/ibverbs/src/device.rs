@@ -39,6 +39,10 @@ unsafe impl Sync for Listed {}
 static KNOWN: Mutex<Vec<&'static Listed>> = Mutex::new(Vec::new());
 
 impl Listed {
+    fn has(&self, index: u32) -> bool {
+        self.index == index as c_int
+    }
+
     /// # Safety
     /// `device` came from `ibv_get_device_list`.
     pub(crate) unsafe fn of<'a>(device: *mut abi::Device) -> Result<&'a Self> {
@@ -157,8 +161,7 @@ fn told(
 /// The same pointer as the last time.
 fn known(index: u32, adapter: AdapterReply) -> &'static Listed {
     let mut known = KNOWN.lock();
-    let same =
-        |listed: &&&'static Listed| listed.index == index as c_int && listed.adapter == adapter;
+    let same = |listed: &&&'static Listed| listed.has(index) && listed.adapter == adapter;
     if let Some(listed) = known.iter().find(same) {
         return listed;
     }
@@ -167,10 +170,13 @@ fn known(index: u32, adapter: AdapterReply) -> &'static Listed {
     listed
 }
 
-/// The folder of a device that was listed.
+/// The folder of a device. Who only reads its files, such as `cat`, has asked for no list before.
 pub(crate) fn folder(index: u32) -> Option<PathBuf> {
+    if !KNOWN.lock().iter().any(|listed| listed.has(index)) {
+        devices().ok()?;
+    }
     let known = KNOWN.lock();
-    let listed = known.iter().find(|listed| listed.index == index as c_int)?;
+    let listed = known.iter().find(|listed| listed.has(index))?;
     listed.folder.clone()
 }
 

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_not_listed_has_no_folder() {
+    fn a_device_that_nobody_has_has_no_folder() {
         let path = c"/sys/class/infiniband/vrdma999/ports".as_ptr();
         // SAFETY: a C string.
         assert_eq!(unsafe { vrdma_path_access(path, libc::F_OK) }, -1);

@@ -10,7 +10,7 @@
 //!     kvm                   whether KVM runs this kernel here (see `accelerator`)
 //!   image-KEY.partial/      a build at work, renamed when it is complete
 //!   image-KEY.lock          held by the process that builds
-//!   NAME-KEY/root/          a root of other programs (see `Root`)
+//!   NAME-KEY/root/          a root of other programs (see `Root`), or what was built from sources (see `Built`)
 //! ```
 
 mod accelerator;
@@ -20,6 +20,7 @@ mod initramfs;
 mod qemu;
 mod recipe;
 mod root;
+mod sources;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,8 @@ pub use accelerator::Accelerator;
 pub(crate) use initramfs::Initramfs;
 pub use qemu::qemu;
 use recipe::Recipe;
-pub use root::{Contents, Root};
+pub use root::{Contents, Release, Root};
+pub use sources::{Built, Sources};
 
 /// Overrides the folder of all caches.
 pub const CACHE_VARIABLE: &str = "VRDMA_CACHE";

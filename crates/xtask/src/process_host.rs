@@ -62,8 +62,13 @@ impl ProcessHost {
     pub(crate) fn environment(&self, program: &mut Command, library: &Path) {
         program
             .env("LD_PRELOAD", library)
-            .env("VRDMA_SOCKET", self.folder.join("process.sock"))
+            .env("VRDMA_SOCKET", self.socket())
             .env_remove("VRDMA_ADAPTER");
+    }
+
+    /// Where the library finds the daemon.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.join("process.sock")
     }
 
     /// What the daemon wrote.

@@ -1,13 +1,14 @@
 //! `cargo xtask pyverbs`: rdma-core's own tests, on this host over the library, with ours in the same frame
-//! (`pyverbs/test_vrdma.py`), or in a guest over the device.
+//! (`pyverbs/test_vrdma.py`), in a container with the newest ones that Debian has, or in a guest over the device.
 //!
 //! Debian ships the tests as documentation of rdma-core, some of them compressed, and what they
-//! import as python3-pyverbs. `pyverbs/host.txt` and `pyverbs/guest.txt` list the tests that skip or
-//! fail there, with reasons.
+//! import as python3-pyverbs. `pyverbs/host.txt`, `pyverbs/newest.txt` and `pyverbs/guest.txt` list the tests that skip
+//! or fail there, with reasons.
 
 mod expected;
 mod guest;
 mod host;
+mod newest;
 
 use std::process::ExitCode;
 
@@ -25,6 +26,9 @@ pub(crate) struct Arguments {
     /// In a stock guest instead of on this host
     #[arg(long)]
     guest: bool,
+    /// In a container with rdma-core of Debian's unstable release
+    #[arg(long, conflicts_with = "guest")]
+    newest: bool,
     /// Optimised library and daemon; a guest's daemon always is
     #[arg(long)]
     release: bool,
@@ -35,15 +39,14 @@ pub(crate) struct Arguments {
 
 /// Runs the tests and compares what became of them with what is expected.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let (expected, report) = match arguments.guest {
-        true => (
-            include_str!("pyverbs/guest.txt"),
-            guest::run(&arguments.only)?,
+    let Arguments { release, only, .. } = arguments;
+    let (expected, report) = match (arguments.guest, arguments.newest) {
+        (true, _) => (include_str!("pyverbs/guest.txt"), guest::run(only)?),
+        (false, true) => (
+            include_str!("pyverbs/newest.txt"),
+            newest::run(*release, only)?,
         ),
-        false => {
-            let report = host::run(arguments.release, &arguments.only)?;
-            (include_str!("pyverbs/host.txt"), report)
-        }
+        (false, false) => (include_str!("pyverbs/host.txt"), host::run(*release, only)?),
     };
     let outcomes = Outcome::read(&report);
     if let Some(sentence) = outcomes.iter().find_map(Outcome::unknown) {

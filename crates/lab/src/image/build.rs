@@ -89,7 +89,11 @@ fn make_kernel(folder: &Path, recipe: &Recipe, mirror: &str, steps: &Steps) -> R
     let mut command = mmdebstrap(&recipe.kernel_packages)?;
     command.args(["--variant=extract", "--format=null"]);
     command.arg(format!("--extract-hook={}", recipe.kernel_script));
-    command.arg(download_hook("/kernel.tar", &folder.join("kernel.tar"))?);
+    command.arg(download_hook(
+        "extract",
+        "/kernel.tar",
+        &folder.join("kernel.tar"),
+    )?);
     command.args([SUITE, "/dev/null", &archive_line(mirror, SUITE)]);
     run(
         command,
@@ -165,14 +169,14 @@ fn preferences_hook(preferences: &str) -> String {
     )
 }
 
-/// The one hook that runs outside, as this user. Its arguments are split like a shell's.
-fn download_hook(inside: &str, outside: &Path) -> Result<String> {
+/// The one hook that runs outside, as this user, at the end of a stage. Its arguments are split like a shell's.
+pub(super) fn download_hook(stage: &str, inside: &str, outside: &Path) -> Result<String> {
     let outside = outside.to_str().context("the cache's path is not UTF-8")?;
     ensure!(
         !outside.contains('\''),
         "the cache's path holds a quote: {outside}"
     );
-    Ok(format!("--extract-hook=download {inside} '{outside}'"))
+    Ok(format!("--{stage}-hook=download {inside} '{outside}'"))
 }
 
 /// The user's own files, for running programs on the host.
@@ -267,9 +271,9 @@ mod tests {
 
     #[test]
     fn the_download_hook_keeps_blanks_and_refuses_quotes() {
-        let hook = download_hook("/k", Path::new("/a b/k.tar")).unwrap();
+        let hook = download_hook("extract", "/k", Path::new("/a b/k.tar")).unwrap();
         assert_eq!(hook, "--extract-hook=download /k '/a b/k.tar'");
-        assert!(download_hook("/k", Path::new("/it's")).is_err());
+        assert!(download_hook("extract", "/k", Path::new("/it's")).is_err());
     }
 
     #[test]

@@ -12,11 +12,31 @@ use super::recipe::{DPKG_OPTIONS, SUITE, keyed};
 use crate::steps::Steps;
 use crate::{mirror, requirements};
 
+/// Which of Debian's releases.
+#[derive(Debug, Clone, Copy, Hash, PartialEq, Eq)]
+pub enum Release {
+    /// The guests' image's.
+    Stable,
+    /// The one that has the newest of everything, and changes daily.
+    Unstable,
+}
+
+impl Release {
+    fn suite(self) -> &'static str {
+        match self {
+            Self::Stable => SUITE,
+            Self::Unstable => "sid",
+        }
+    }
+}
+
 /// What a root is made of.
 #[derive(Debug, Clone, Hash)]
 pub struct Contents {
     /// Names its folder, and the step that makes it.
     pub name: String,
+    /// Where packages come from.
+    pub release: Release,
     /// Of the archive.
     pub packages: Vec<String>,
 }
@@ -78,8 +98,13 @@ fn make(folder: &Path, contents: &Contents) -> Result<()> {
     for option in DPKG_OPTIONS {
         command.arg(format!("--dpkgopt={option}"));
     }
-    command.arg(SUITE).arg(&archive);
-    command.arg(archive_line(&mirror, SUITE));
+    if contents.release == Release::Unstable {
+        // Its lists are good for a week, which a mirror of somebody's own may be behind.
+        command.arg("--aptopt=Acquire::Check-Valid-Until \"false\"");
+    }
+    let suite = contents.release.suite();
+    command.arg(suite).arg(&archive);
+    command.arg(archive_line(&mirror, suite));
     run(command, steps.start(&contents.name))?;
     unpack_all(folder, &["root.tar"], &steps)?;
     fs::remove_file(archive).context("cannot remove the archive of a root")

@@ -1,5 +1,4 @@
-//! A container by bubblewrap: a Debian root, processes of its own, and the network namespace that it is
-//! started in.
+//! A container by bubblewrap: a Debian root, processes of its own, and a network namespace, or this host's network.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +8,8 @@ use crate::namespace::Entry;
 /// A container to run commands in; each command gets a fresh one.
 #[derive(Debug, Clone)]
 pub struct Container {
-    host: Entry,
+    /// Of whose network; none is this host.
+    host: Option<Entry>,
     root: PathBuf,
     name: String,
     binds: Vec<(PathBuf, String)>,
@@ -21,7 +21,16 @@ impl Container {
     #[must_use]
     pub fn new(name: &str, host: &Entry, root: &Path) -> Self {
         Self {
-            host: host.clone(),
+            host: Some(host.clone()),
+            ..Self::here(name, root)
+        }
+    }
+
+    /// A container with the files of a root, in this host's network.
+    #[must_use]
+    pub fn here(name: &str, root: &Path) -> Self {
+        Self {
+            host: None,
             root: root.to_owned(),
             name: name.to_owned(),
             binds: Vec::new(),
@@ -63,6 +72,9 @@ impl Container {
             bwrap.arg("--bind").arg(outside).arg(inside);
         }
         bwrap.args(["sh", "-c", words]);
-        self.host.command(&bwrap)
+        match &self.host {
+            Some(host) => host.command(&bwrap),
+            None => bwrap,
+        }
     }
 }

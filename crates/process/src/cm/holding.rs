@@ -72,7 +72,7 @@ impl Adapters {
     /// Takes a port at all of the adapters, or at none; any that is free for the number 0.
     ///
     /// # Errors
-    /// `ADDRINUSE`: somebody is in the way. `NODEV`: there is no such adapter.
+    /// `ADDRINUSE`, `ADDRNOTAVAIL`: somebody is in the way, as for [`Ports::allow`]. `NODEV`: there is no such adapter.
     pub(super) fn take_port(
         &mut self,
         at: &Held,
@@ -84,9 +84,7 @@ impl Adapters {
             number => number,
         };
         let port = Port { number, ..wanted };
-        if !self.allows_port(at, port, claim)? {
-            return Err(Errno::ADDRINUSE);
-        }
+        self.allow_port(at, port, claim)?;
         if *at == Held::Everywhere {
             self.everywhere.own.take(port, *claim);
         }
@@ -111,17 +109,17 @@ impl Adapters {
         }
     }
 
-    fn allows_port(&self, at: &Held, port: Port, claim: &Claim) -> Result<bool, Errno> {
+    fn allow_port(&self, at: &Held, port: Port, claim: &Claim) -> Result<(), Errno> {
         let Everywhere { own, others } = &self.everywhere;
-        let mut allows = own.allows(port, claim);
+        own.allow(port, claim)?;
         if *at == Held::Everywhere {
-            allows &= others.allows(port, claim);
+            others.allow(port, claim)?;
         }
         for adapter in at.named() {
             let adapter = self.get(*adapter).ok_or(Errno::NODEV)?;
-            allows &= adapter.ports.allows(port, claim);
+            adapter.ports.allow(port, claim)?;
         }
-        Ok(allows)
+        Ok(())
     }
 
     /// A port that nobody has at any of the adapters.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rustix::io::Errno;
 use vrdma_wire::Gid;
 
 use super::port_map::{FREE, Port, PortMap};
@@ -23,14 +24,17 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Whether both cannot have a port at once (`cma_check_port` of Linux).
-    fn conflicts(&self, other: &Self) -> bool {
+    /// Why both cannot have a port at once, with the words of Linux (`cma_check_port`): one of them wants all
+    /// addresses, or both want the same.
+    fn conflict(&self, other: &Self) -> Option<Errno> {
         let apart = self.family_only && other.family_only && self.family != other.family;
-        let same = match (self.address, other.address) {
-            (Some(own), Some(others)) => own == others,
-            _ => true,
-        };
-        same && !apart && !(self.shared && other.shared)
+        if apart || (self.shared && other.shared) {
+            return None;
+        }
+        match (self.address, other.address) {
+            (Some(own), Some(others)) => (own == others).then_some(Errno::ADDRINUSE),
+            _ => Some(Errno::ADDRNOTAVAIL),
+        }
     }
 
     fn of_all_addresses(&self) -> Self {
@@ -60,13 +64,22 @@ impl Ports {
     }
 
     /// Whether the port could be taken.
-    pub(super) fn allows(&self, port: Port, claim: &Claim) -> bool {
-        self.taken.get(&port).is_none_or(|owners| {
-            owners.len() < OWNERS_MAX && !owners.iter().any(|owner| owner.conflicts(claim))
-        })
+    ///
+    /// # Errors
+    /// `ADDRNOTAVAIL`: somebody has it, and one of both wants all addresses. `ADDRINUSE`: somebody has it with this
+    /// address, or too many have it.
+    pub(super) fn allow(&self, port: Port, claim: &Claim) -> Result<(), Errno> {
+        let Some(owners) = self.taken.get(&port) else {
+            return Ok(());
+        };
+        if owners.len() >= OWNERS_MAX {
+            return Err(Errno::ADDRINUSE);
+        }
+        let conflict = owners.iter().find_map(|owner| owner.conflict(claim));
+        conflict.map_or(Ok(()), Err)
     }
 
-    /// Takes a port that [`Ports::allows`].
+    /// Takes a port that [`Ports::allow`] allows.
     pub(super) fn take(&mut self, port: Port, claim: Claim) {
         self.taken.entry(port).or_default().push(claim);
         self.map.set(port);
@@ -122,9 +135,13 @@ pub(super) struct Sums {
 
 impl Sums {
     /// Whether a claim of all addresses is in nobody's way.
-    pub(super) fn allows(&self, port: Port, claim: &Claim) -> bool {
-        let taken = self.taken.get(&port);
-        taken.is_none_or(|claims| !claims.keys().any(|other| other.conflicts(claim)))
+    ///
+    /// # Errors
+    /// `ADDRNOTAVAIL`: somebody has the port.
+    pub(super) fn allow(&self, port: Port, claim: &Claim) -> Result<(), Errno> {
+        let mut others = self.taken.get(&port).into_iter().flat_map(BTreeMap::keys);
+        let conflict = others.find_map(|other| other.conflict(claim));
+        conflict.map_or(Ok(()), Err)
     }
 
     pub(super) fn add(&mut self, port: Port, claim: &Claim) {
@@ -185,24 +202,25 @@ mod tests {
         ..ALONE
     };
 
+    const TAKEN: Result<(), Errno> = Err(Errno::ADDRINUSE);
+    const TAKEN_AT_ALL: Result<(), Errno> = Err(Errno::ADDRNOTAVAIL);
+
     #[test]
     fn a_port_has_one_owner_unless_all_share() {
         let mut ports = Ports::starting_at(7);
-        assert!(ports.allows(HTTP, &ALONE));
+        assert_eq!(ports.allow(HTTP, &ALONE), Ok(()));
         ports.take(HTTP, ALONE);
-        assert!(!ports.allows(HTTP, &SHARED));
-        assert!(
-            ports.allows(Port { space: 17, ..HTTP }, &ALONE),
-            "another space"
-        );
+        assert_eq!(ports.allow(HTTP, &SHARED), TAKEN_AT_ALL);
+        let other_space = Port { space: 17, ..HTTP };
+        assert_eq!(ports.allow(other_space, &ALONE), Ok(()));
         ports.give_back(HTTP, &ALONE);
         ports.take(HTTP, SHARED);
-        assert!(ports.allows(HTTP, &SHARED));
-        assert!(!ports.allows(HTTP, &ALONE));
+        assert_eq!(ports.allow(HTTP, &SHARED), Ok(()));
+        assert_eq!(ports.allow(HTTP, &ALONE), TAKEN_AT_ALL);
         for _ in 1..OWNERS_MAX {
             ports.take(HTTP, SHARED);
         }
-        assert!(!ports.allows(HTTP, &SHARED), "that is the bound");
+        assert_eq!(ports.allow(HTTP, &SHARED), TAKEN, "that is the bound");
     }
 
     #[test]
@@ -220,25 +238,25 @@ mod tests {
             ..ALONE
         };
         let cases = [
-            ("both say so", only, v6(only), true),
-            ("one of them says so", only, v6(ALONE), false),
-            ("the same family", only, only, false),
-            ("two addresses", one(1), v6(one(2)), true),
-            ("the same address", one(1), one(1), false),
-            ("one address and all", one(1), ALONE, false),
+            ("both say so", only, v6(only), Ok(())),
+            ("one of them says so", only, v6(ALONE), TAKEN_AT_ALL),
+            ("the same family", only, only, TAKEN_AT_ALL),
+            ("two addresses", one(1), v6(one(2)), Ok(())),
+            ("the same address", one(1), one(1), TAKEN),
+            ("one address and all", one(1), ALONE, TAKEN_AT_ALL),
             (
                 "one address and all of another family",
                 one(1),
                 v6(only),
-                false,
+                TAKEN_AT_ALL,
             ),
         ];
-        for (name, first, second, goes) in cases {
+        for (name, first, second, answer) in cases {
             let mut ports = Ports::starting_at(7);
             ports.take(HTTP, first);
-            assert_eq!(ports.allows(HTTP, &second), goes, "{name}");
+            assert_eq!(ports.allow(HTTP, &second), answer, "{name}");
             ports.give_back(HTTP, &first);
-            assert!(ports.allows(HTTP, &second), "{name}: given back");
+            assert_eq!(ports.allow(HTTP, &second), Ok(()), "{name}: given back");
         }
     }
 
@@ -269,12 +287,14 @@ mod tests {
         };
         let mut sums = Sums::default();
         (1..=3).for_each(|last| sums.add(HTTP, &one(last)));
-        assert!(sums.allows(HTTP, &SHARED) && !sums.allows(HTTP, &ALONE));
+        assert_eq!(sums.allow(HTTP, &SHARED), Ok(()));
+        assert_eq!(sums.allow(HTTP, &ALONE), TAKEN_AT_ALL);
         assert_eq!(sums.taken[&HTTP].len(), 1, "addresses are not told apart");
         (1..=2).for_each(|last| sums.subtract(HTTP, &one(last)));
-        assert!(!sums.allows(HTTP, &ALONE));
+        assert_eq!(sums.allow(HTTP, &ALONE), TAKEN_AT_ALL);
         sums.subtract(HTTP, &one(3));
-        assert!(sums.allows(HTTP, &ALONE) && sums.taken.is_empty());
+        assert_eq!(sums.allow(HTTP, &ALONE), Ok(()));
+        assert!(sums.taken.is_empty());
         assert_eq!(free_in_all(&[sums.map()], 6, FREE.start), Some(FREE.start));
     }
 }

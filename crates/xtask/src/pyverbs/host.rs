@@ -9,20 +9,20 @@ use tempfile::TempDir;
 use super::SCRIPT;
 use crate::process_host::ProcessHost;
 
-/// Where Debian puts the tests.
-const TESTS: &str = "/usr/share/doc/rdma-core/tests";
+/// Where Debian puts the tests, below a root.
+const TESTS: &str = "usr/share/doc/rdma-core/tests";
 
 /// Debian's Python, for which its pyverbs is built.
 const PYTHON: &str = "/usr/bin/python3";
 
 /// Seconds that one test may take.
-const LIMIT: &str = "30";
+pub(super) const LIMIT: &str = "30";
 
 /// The report on the tests that match.
 pub(super) fn run(release: bool, only: &[String]) -> Result<String> {
     let library = crate::library::link(release)?;
     let folder = TempDir::with_prefix("vrdma-pyverbs-")?;
-    unpack(folder.path())?;
+    unpack(Path::new("/"), folder.path())?;
     let daemon = ProcessHost::start(release, folder.path())?;
     let (script, report) = (folder.path().join("run.py"), folder.path().join("report"));
     std::fs::write(&script, SCRIPT)?;
@@ -46,17 +46,20 @@ pub(super) fn run(release: bool, only: &[String]) -> Result<String> {
     Ok(std::fs::read_to_string(report)?)
 }
 
-/// Copies the tests to where they can be imported, ours beside them.
-fn unpack(folder: &Path) -> Result<()> {
+/// Copies the tests of a root to where they can be imported, ours beside them.
+pub(super) fn unpack(root: &Path, folder: &Path) -> Result<()> {
+    let tests = root.join(TESTS);
     ensure!(
-        Path::new(TESTS).is_dir(),
-        "{TESTS} is not there; install rdma-core and python3-pyverbs"
+        tests.is_dir(),
+        "{} is not there; install rdma-core and python3-pyverbs",
+        tests.display()
     );
     let copied = Command::new("cp")
-        .args(["-r", TESTS])
+        .arg("-r")
+        .arg(&tests)
         .arg(folder)
         .status()?;
-    ensure!(copied.success(), "copying {TESTS} failed");
+    ensure!(copied.success(), "copying {} failed", tests.display());
     for file in std::fs::read_dir(folder.join("tests"))? {
         let path = file?.path();
         if path.extension().is_some_and(|extension| extension == "gz") {

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!   registries --> root with Debian's packages (crates/lab, in the cache) --> row: server on host-a, client on host-b
+//!             \--> what is built from sources, Python's wheels, a library's tests: folders that the row sees
 //!   then: the daemon lives and has no objects; a table, or --json; --write-page: docs/programs.md
 //! ```
 //!
 //! The host itself gets none of the packages.
 
+mod crates;
 mod origin;
 mod page;
 mod stage;
@@ -55,7 +57,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         !arguments.write_page || rows.len() == table::ROWS.len(),
         "the page tells of all rows: leave out --short and --only"
     );
-    let stage = Stage::start()?;
+    let stage = Stage::start(rows.iter().any(|row| row.is_built()))?;
     let told = rows.iter().enumerate().map(|(index, row)| {
         let told = tell(row, &stage);
         progress(index + 1, rows.len(), &told);
@@ -110,9 +112,10 @@ fn perform(row: &Row, stage: &Stage) -> Result<()> {
         server: row.server.to_owned(),
         client: row.client.to_owned(),
         expect: row.expect.to_vec(),
-        together: false,
+        // One that needs no server cannot have come too early for it.
+        together: row.server.is_empty(),
     };
-    let ran = super::check(&program, stage.places());
+    let ran = super::check_within(row.limit, &program, stage.places());
     ran.and_then(|()| stage.settles())
         .map_err(|error| error.context(stage.logs()))
 }

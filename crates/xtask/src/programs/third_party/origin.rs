@@ -5,13 +5,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use vrdma_lab::image::Root;
+use vrdma_lab::image::{Built, Root, Sources};
+
+use super::crates;
 
 /// A name in a registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// A package of Debian.
     Debian(&'static str),
+    /// Built from a source package of Debian.
+    Source(&'static str),
+    /// The tests of a library on crates.io.
+    Crate(&'static str),
     /// A wheel on PyPI.
     Python(&'static str),
     /// One that has libraries of its own beside its Python.
@@ -29,6 +35,7 @@ const PYTHON: &[&str] = &[
     "--platform=manylinux_2_28_x86_64",
     "--platform=manylinux_2_17_x86_64",
     "--platform=manylinux2014_x86_64",
+    "--platform=manylinux2010_x86_64",
 ];
 
 /// Where wheels lie, a folder for each.
@@ -40,7 +47,11 @@ impl Origin {
     /// For a person.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Debian(name) | Self::Python(name) | Self::PythonWithLibraries(name) => name,
+            Self::Debian(name)
+            | Self::Source(name)
+            | Self::Crate(name)
+            | Self::Python(name)
+            | Self::PythonWithLibraries(name) => name,
         }
     }
 
@@ -48,6 +59,8 @@ impl Origin {
     pub(super) fn registry(self) -> &'static str {
         match self {
             Self::Debian(_) => "Debian",
+            Self::Source(_) => "Debian, built from its source",
+            Self::Crate(_) => "crates.io",
             Self::Python(_) | Self::PythonWithLibraries(_) => "PyPI",
         }
     }
@@ -56,12 +69,25 @@ impl Origin {
     pub(super) fn version(self, root: &Root) -> Result<String> {
         match self {
             Self::Debian(package) => root.version(package),
+            Self::Source(package) => built()?.version(package),
+            Self::Crate(name) => crates::tests(name),
             Self::Python(package) => wheel(package, |_| Ok(())),
             Self::PythonWithLibraries(package) => {
                 wheel(package, |folder| libraries(folder, package))
             }
         }
     }
+}
+
+/// What is built from sources, all at once.
+pub(super) fn built() -> Result<Built> {
+    let words = |list: &str| list.split_whitespace().map(str::to_owned).collect();
+    Built::ensure(&Sources {
+        name: "sources".to_owned(),
+        sources: words("valkey libfabric"),
+        tools: words(include_str!("sources.packages")),
+        script: include_str!("sources.sh").to_owned(),
+    })
 }
 
 /// What pip leaves out.
@@ -80,7 +106,7 @@ fn finish(python: &mut Command) -> Result<()> {
 }
 
 /// `first` prepares the folder; what is there as a whole has a version.
-fn wheel(package: &str, first: impl FnOnce(&Path) -> Result<()>) -> Result<String> {
+pub(super) fn wheel(package: &str, first: impl FnOnce(&Path) -> Result<()>) -> Result<String> {
     let folder = wheels()?.join(package);
     if let Some(version) = wheel_version(&folder, package) {
         return Ok(version);

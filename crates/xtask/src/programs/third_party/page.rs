@@ -15,7 +15,8 @@ const HEAD: &str = "# Programs
 
 Programs of others that run over vRDMA in containers, unmodified. `cargo xtask programs --third-party` gets them from
 their registries, runs each pair on two adapters of one daemon, and wrote this page (`--write-page`). After each row the daemon
-lives and has no objects left.
+lives and has no objects left. rdma-core's own tests have a command of their own, `cargo xtask pyverbs`, with `--newest` for those of
+Debian's unstable release and `--guest` in a VM; QEMU's `rdma:` migration is among the rows of `cargo xtask programs`.
 
 ";
 

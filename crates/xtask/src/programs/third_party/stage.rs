@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use tempfile::TempDir;
 use vrdma_lab::daemon::{Daemon, services};
-use vrdma_lab::image::{Contents, Root};
+use vrdma_lab::image::{Contents, Release, Root};
 use vrdma_lab::pair::Side;
 use vrdma_lab::place::{Local, Place};
 use vrdma_lab::process::Lifetime;
@@ -25,12 +25,14 @@ use vrdma_lab::wire::{WireConfig, WiredHosts};
 use super::super::preload::{library, preload};
 use super::super::remains::Remains;
 use super::super::stage::{adapter, both};
-use super::origin;
+use super::{crates, origin};
 
-/// Folders as programs see them, and the variables that name them: one of both hosts, Python's wheels, and
-/// scripts of the rows.
+/// Folders as programs see them, and the variables that name them: one of both hosts, Python's wheels, tests of
+/// libraries in Rust, what was built from sources, and scripts of the rows.
 const SHARED: (&str, &str) = ("SHARED", "/run/shared");
 const WHEELS: (&str, &str) = ("WHEELS", "/run/wheels");
+const CRATES: (&str, &str) = ("CRATES", "/run/crates");
+const BUILT: (&str, &str) = ("BUILT", "/run/built");
 const SCRIPTS: (&str, &str) = ("SCRIPTS", "/run/scripts");
 
 /// The rows' own.
@@ -50,8 +52,8 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Makes the root first if it is not there.
-    pub(super) fn start() -> Result<Self> {
+    /// Makes first what is not there: the root, and what is built from sources if a row wants it.
+    pub(super) fn start(with_built: bool) -> Result<Self> {
         let root = Root::ensure(&contents())?;
         let program = crate::lab::daemon(true)?;
         let library = library()?;
@@ -60,13 +62,18 @@ impl Stage {
         let [run_dir, shared] = ["run", "shared"].map(|name| folder.path().join(name));
         fs::create_dir(&run_dir)?;
         fs::create_dir(&shared)?;
-        let wheels = origin::wheels()?;
+        let [wheels, crates] = [origin::wheels()?, crates::crates()?];
         fs::create_dir_all(&wheels)?;
-        let seen: [(PathBuf, (&str, &str)); 3] = [
+        fs::create_dir_all(&crates)?;
+        let mut seen: Vec<(PathBuf, (&str, &str))> = vec![
             (shared, SHARED),
             (wheels, WHEELS),
+            (crates, CRATES),
             (OWN_SCRIPTS.into(), SCRIPTS),
         ];
+        if with_built {
+            seen.push((origin::built()?.path(), BUILT));
+        }
         let adapters = [Side::A, Side::B].map(adapter);
         // Containers of the daemon's own user are as fast as other programs.
         let trusting = "trust_own_user = true";
@@ -79,7 +86,9 @@ impl Stage {
             let named = seen.iter().map(|(_, (name, inside))| (name, inside));
             let named = named.map(|(name, inside)| ((*name).to_owned(), (*inside).to_owned()));
             preload.variables.extend(named);
-            let binds = seen.clone().map(|(outside, (_, inside))| (outside, inside));
+            let binds = seen.iter();
+            let binds = binds.map(|(outside, (_, inside))| (outside.clone(), *inside));
+            let binds: Vec<(PathBuf, &str)> = binds.collect();
             let services = services(&run_dir, move |adapter| adapter == side.name())?;
             let enter = preload.container_with(&root.path(), &binds);
             Ok(Local::new(&output, enter).offering(services))
@@ -120,6 +129,7 @@ fn contents() -> Contents {
     let packages = include_str!("root.packages").split_whitespace();
     Contents {
         name: "programs".to_owned(),
+        release: Release::Stable,
         packages: packages.map(str::to_owned).collect(),
     }
 }

@@ -1,8 +1,11 @@
 //! Programs that others wrote and that this project does not use itself.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use vrdma_lab::image::Root;
 
+use super::super::PROGRAM_LIMIT;
 use super::origin::Origin;
 
 /// A program, what is done with it, and how one knows that it got the right data.
@@ -14,6 +17,8 @@ pub(super) struct Row {
     pub(super) beside: Option<Origin>,
     /// Whether it is one of the few that CI has time for.
     pub(super) is_short: bool,
+    /// How long the client may take.
+    pub(super) limit: Duration,
     /// For the reader of the page.
     pub(super) does: &'static str,
     /// For the reader of the page.
@@ -29,6 +34,7 @@ const TGT: Row = Row {
     origin: Origin::Debian("tgt"),
     beside: None,
     is_short: true,
+    limit: PROGRAM_LIMIT,
     does: "tgtd serves a disk over iSER; iscsi-test-cu writes and reads, iscsi-perf reads for two seconds",
     checked: "by iscsi-test-cu, block by block",
     server: include_str!("scripts/tgt.sh"),
@@ -39,6 +45,9 @@ const TGT: Row = Row {
         "finished.",
     ],
 };
+
+/// The script waits a second before each of its tests.
+const FABTESTS_LIMIT: Duration = Duration::from_secs(400);
 
 /// What `fi_pingpong -c` prints of the last size.
 const PINGPONG: &[&str] = &["1m      100     =100"];
@@ -96,6 +105,7 @@ pub(super) const ROWS: &[Row] = &[
         origin: Origin::Python("mooncake-transfer-engine-non-cuda"),
         beside: None,
         is_short: false,
+        limit: PROGRAM_LIMIT,
         does: "a transfer of 8 MiB into another process's memory, and back",
         checked: "what comes back is compared",
         server: "PYTHONPATH=$WHEELS/mooncake-transfer-engine-non-cuda exec python3 $SCRIPTS/transfer.py target 2>&1",
@@ -107,11 +117,51 @@ pub(super) const ROWS: &[Row] = &[
         origin: Origin::Python("ibverbs"),
         beside: None,
         is_short: false,
+        limit: PROGRAM_LIMIT,
         does: "SEND, WRITE, READ of 1 MiB and an atomic, by a library that loads libibverbs at run time",
         checked: "both processes compare all of it",
         server: "PYTHONPATH=$WHEELS/ibverbs exec python3 $SCRIPTS/verbs.py server 2>&1",
         client: "PYTHONPATH=$WHEELS/ibverbs exec python3 $SCRIPTS/verbs.py client 2>&1",
         expect: &["SEND, WRITE, READ and an atomic are right"],
+    },
+    Row {
+        name: "valkey",
+        origin: Origin::Source("valkey"),
+        beside: None,
+        is_short: false,
+        limit: PROGRAM_LIMIT,
+        does: "its own test of RDMA: four threads SET and GET up to 8,192 values of 1 KiB each, one makes the server fork (BGSAVE)",
+        checked: "by the test, value by value",
+        server: "cd /tmp && exec $BUILT/valkey/valkey-server --port 0 --protected-mode no --appendonly no \
+                 --rdma-bind $A --rdma-port 6379",
+        client: "$BUILT/valkey/rdma-test -t 4 -h $A && $BUILT/valkey/rdma-test -h $A",
+        expect: &[
+            "BGSAVE [OK]",
+            "Valkey Over RDMA test [OK]",
+            "in main thread",
+            "GET",
+        ],
+    },
+    fabtests(
+        "fabtests over libfabric's verbs",
+        "sh $SCRIPTS/fabtests.sh verbs verbs",
+    ),
+    fabtests(
+        "fabtests over libfabric's verbs;ofi_rxm",
+        "sh $SCRIPTS/fabtests.sh 'verbs;ofi_rxm' ofi_rxm",
+    ),
+    Row {
+        name: "sideway's tests",
+        origin: Origin::Crate("sideway"),
+        beside: None,
+        is_short: false,
+        limit: PROGRAM_LIMIT,
+        does: "all tests of the library but those of what must not compile",
+        checked: "by the tests",
+        server: "",
+        client: "cd $CRATES/sideway/tests && \
+                 for test in sideway test_atomic test_cq test_mr_and_cq test_post_send test_qp; do ./$test || exit 1; done",
+        expect: &["test result: ok."],
     },
     mpi(
         "MPICH over libfabric's verbs",
@@ -146,9 +196,27 @@ const fn mpi(
         does: "allreduce, broadcast, allgather, alltoall and reduce-scatter of 8 B to 800 kB among 4 processes, by mpi4py",
         checked: "each process knows the result beforehand",
         is_short: true,
+        limit: PROGRAM_LIMIT,
         server: "",
         client,
         expect,
+    }
+}
+
+/// Both ends on one adapter, by their own script, which leaves out what upstream lists as not of the provider and tells
+/// what else a provider says that it cannot.
+const fn fabtests(name: &'static str, client: &'static str) -> Row {
+    Row {
+        name,
+        origin: Origin::Source("libfabric"),
+        beside: None,
+        does: "the quick set of runfabtests.sh: unit, functional and short tests",
+        checked: "by the tests, where they have -v",
+        is_short: false,
+        limit: FABTESTS_LIMIT,
+        server: "",
+        client,
+        expect: &["Percentage of Pass"],
     }
 }
 
@@ -166,6 +234,7 @@ const fn fio(
         does: "messages of 64 KiB, 8 at once",
         checked: "not by fio; how much went",
         is_short: false,
+        limit: PROGRAM_LIMIT,
         server,
         client,
         expect,
@@ -180,6 +249,7 @@ const fn pingpong(name: &'static str, server: &'static str, client: &'static str
         does: "fi_pingpong, 64 B to 1 MiB",
         checked: "by fi_pingpong -c",
         is_short: false,
+        limit: PROGRAM_LIMIT,
         server,
         client,
         expect: PINGPONG,
@@ -187,6 +257,11 @@ const fn pingpong(name: &'static str, server: &'static str, client: &'static str
 }
 
 impl Row {
+    /// Whether it takes what is built from sources.
+    pub(super) fn is_built(&self) -> bool {
+        matches!(self.origin, Origin::Source(_))
+    }
+
     /// Gets what it takes, unless it is there, and tells the program's version.
     pub(super) fn version(&self, root: &Root) -> Result<String> {
         if let Some(beside) = self.beside {
