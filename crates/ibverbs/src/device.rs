@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 use vrdma_provider::client::{CallError, Connection};
 use vrdma_provider::message::{AdapterReply, Call, FindAdapter, ListAdapter, Name};
-use vrdma_provider::socket::{ADAPTER_VARIABLE, SOCKET_VARIABLE, path};
+use vrdma_provider::socket::ADAPTER_VARIABLE;
 
 use crate::abi;
+use crate::beginning::begin;
 use crate::errno::{self, Errno, Result};
 use crate::facts;
 
@@ -93,33 +94,6 @@ fn write(field: &mut [c_char], text: &str) {
     for (place, byte) in field.iter_mut().zip(text.bytes()) {
         *place = byte as c_char;
     }
-}
-
-/// The daemon's socket.
-pub(crate) fn socket() -> PathBuf {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let named = variable(SOCKET_VARIABLE);
-    let runtime = variable("XDG_RUNTIME_DIR");
-    path(
-        named.as_deref().map(Path::new),
-        runtime.as_deref().map(Path::new),
-    )
-}
-
-/// Workers of the daemon that may end, one after the other, before a connection is begun.
-const BEGINNINGS: u32 = 8;
-
-/// Begins on a fresh connection. A worker that ends before it has answered takes those along that were not begun, and the
-/// next one has the same socket: so it is tried again, and fails at once if there is none.
-pub(crate) fn begin<R>(begin: impl Fn(Connection) -> Result<R>) -> Result<R> {
-    let mut last = Errno(libc::EIO);
-    for _ in 0..BEGINNINGS {
-        match begin(Connection::open(&socket())?) {
-            Err(lost @ Errno(libc::EIO)) => last = lost,
-            begun => return begun,
-        }
-    }
-    Err(last)
 }
 
 /// The adapters that this process may use, in the daemon's order; one if it is named.

@@ -21,6 +21,7 @@ pub mod errno;
 pub mod address;
 pub mod adopt;
 mod advise;
+mod beginning;
 pub mod builder;
 pub mod channel;
 pub mod cm;

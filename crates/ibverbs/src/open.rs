@@ -20,7 +20,8 @@ use vrdma_provider::message::{
 use vrdma_provider::socket::FAST_LOCAL_VARIABLE;
 
 use crate::adopt::Reached;
-use crate::device::{Listed, begin};
+use crate::beginning::begin;
+use crate::device::Listed;
 use crate::errno::{self, Errno, Result};
 use crate::lookup::Lookup;
 use crate::lost::{self, Lost};

@@ -15,7 +15,7 @@ use vrdma_provider::message::{Call, Name};
 use vrdma_provider::socket::ADAPTER_VARIABLE;
 
 use super::identifier::Identifier;
-use crate::device::begin;
+use crate::beginning::begin;
 use crate::errno::{Errno, Result};
 use crate::fork;
 use crate::lost;
