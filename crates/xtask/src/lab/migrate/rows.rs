@@ -138,12 +138,17 @@ pub(super) const IMPATIENT: [Row; 1] = [pings(
 )];
 
 /// Between the guest and a process of the other host, which has no Ethernet to it: all by rdma_cm.
-pub(super) const PROCESSES: [Row; 4] = [
+pub(super) const PROCESSES: [Row; 5] = [
     Row {
         client: Some("rping -c -V -C $N -a $A"),
         ..pings("rping -V", "rping -s -V -C $N")
     },
     pings("ib_send_lat -R", "ib_send_lat -d $DEV -R -F -s 64 -n $N"),
+    // The guest does nothing for it, so its longest latency is how long the adapter does not answer.
+    Row {
+        each: 100_000,
+        ..pings("ib_read_lat -R", "ib_read_lat -d $DEV -R -F -s 64 -n $N")
+    },
     seconds("ib_write_bw -R", "ib_write_bw -d $DEV -R -F -D $N"),
     seconds("ib_read_bw -R", "ib_read_bw -d $DEV -R -F -D $N"),
 ];
