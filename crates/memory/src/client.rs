@@ -182,12 +182,17 @@ impl ClientMemory {
             unsafe { std::ptr::copy(ours, buffer.as_mut_ptr(), length) };
         }
         let memory = Arc::clone(&self.memory);
-        let moved = self.tenant.copy(self.place(address), move || {
+        let copy = move || {
             let start = buffer.as_mut_ptr();
             // SAFETY: the buffer has `length` bytes, and is this closure's own.
             let count = unsafe { by_descriptor(&memory, (way, offset), start, length) };
             Moved { buffer, count }
-        });
+        };
+        let place = self.place(address);
+        let moved = match way {
+            Direction::WriteOnce => self.tenant.copy_once(place, copy),
+            Direction::Read | Direction::WriteTailLast => self.tenant.copy(place, copy),
+        };
         let moved = moved.inspect_err(|_| self.stalled.set())?;
         let count = moved.count.filter(|count| *count <= length);
         if let (Direction::Read, Some(count)) = (way, count) {
@@ -231,9 +236,9 @@ impl Reach<'_> {
         Ok(())
     }
 
-    /// Writes from `from`, which is good for reads of `length` bytes.
-    fn write(&self, address: u64, from: *const u8, length: usize) -> Result<(), Fault> {
-        self.transfer(Direction::Write, address, from.cast_mut(), length)
+    /// Writes from `from`, which is good for reads of `length` bytes, but not a second time if it is late.
+    fn write_once(&self, address: u64, from: *const u8, length: usize) -> Result<(), Fault> {
+        self.transfer(Direction::WriteOnce, address, from.cast_mut(), length)
     }
 
     /// The same; the last bytes after all others.
@@ -294,7 +299,7 @@ unsafe fn by_descriptor(
     let moved = unsafe {
         match way {
             Direction::Read => libc::preadv64(fd, vectors.as_ptr(), count, offset),
-            Direction::Write | Direction::WriteTailLast => {
+            Direction::WriteOnce | Direction::WriteTailLast => {
                 libc::pwritev64(fd, vectors.as_ptr(), count, offset)
             }
         }
@@ -305,7 +310,8 @@ unsafe fn by_descriptor(
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Direction {
     Read,
-    Write,
+    /// What follows from what was read, so that it must not be written twice.
+    WriteOnce,
     /// [`TAIL`] bytes after all others: programs look at them to see that a message is there.
     WriteTailLast,
 }
@@ -323,7 +329,7 @@ impl Direction {
         let behind = length.checked_sub(TAIL as usize).filter(|head| *head > 0);
         let (head, count) = match self {
             Self::WriteTailLast => behind.map_or_else(whole, |head| (head, 2)),
-            Self::Read | Self::Write => whole(),
+            Self::Read | Self::WriteOnce => whole(),
         };
         Parts {
             vectors: [part(0, head), part(head, length - head)],

@@ -15,8 +15,8 @@
 //! thread may get no core: then the copy is made when it can be, and nothing has failed.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -98,6 +98,25 @@ impl Worker {
 
 /// Which copy it is: of whose memory, and where.
 pub(crate) type CopyId = (usize, u64);
+
+/// A job that is either done or taken back.
+#[derive(Clone, Default)]
+struct Once(Arc<AtomicBool>);
+
+impl Once {
+    /// Does it, unless it was taken back.
+    fn run(&self, job: impl FnOnce() -> Moved) -> Moved {
+        match self.0.swap(true, AcqRel) {
+            false => job(),
+            true => Moved::nothing(),
+        }
+    }
+
+    /// Whether it was not begun, and never will be.
+    fn take_back(&self) -> bool {
+        !self.0.swap(true, AcqRel)
+    }
+}
 
 /// A job that is done when it can be.
 struct Late {
@@ -242,6 +261,21 @@ impl Tenant {
             patience,
         };
         self.run(&mut state, wait, copy)
+    }
+
+    /// The same of bytes that may be copied once only. Late: they are not copied yet, and will not be unless they are asked
+    /// for again. Gone, also: they may be copied at any moment.
+    pub(crate) fn copy_once(
+        &self,
+        place: CopyId,
+        copy: impl FnOnce() -> Moved + Send + 'static,
+    ) -> Result<Moved, Fault> {
+        let once = Once::default();
+        let theirs = once.clone();
+        match self.copy(place, move || theirs.run(copy)) {
+            Err(Fault::Late) if !once.take_back() => Err(Fault::Gone),
+            told => told,
+        }
     }
 
     /// Whether a copy of that memory is late, and may be made at any moment.

@@ -62,7 +62,7 @@ impl Bulk {
         let moved = unsafe {
             match way {
                 Direction::Read => libc::process_vm_readv(pid, &local, 1, to, count, 0),
-                Direction::Write | Direction::WriteTailLast => {
+                Direction::WriteOnce | Direction::WriteTailLast => {
                     libc::process_vm_writev(pid, &local, 1, to, count, 0)
                 }
             }

@@ -127,8 +127,8 @@ impl ClientRegion {
     }
 
     /// Replaces a naturally aligned word. One thread does all of that for an adapter, so it is atomic
-    /// against other requests, and not against the client itself. A write that is late may have been done or not, so nobody may
-    /// ask for it again: it counts as gone.
+    /// against other requests, and not against the client itself. A write that was begun and is late may have been done or not,
+    /// so nobody may ask for it again: it counts as gone. One that was not begun never will be, and is late as other copies.
     pub(crate) fn update(&self, offset: u64, update: &dyn Fn(u64) -> u64) -> Result<u64, Fault> {
         let at = self.at(offset)?;
         at.is_multiple_of(size_of::<u64>() as u64)
@@ -138,8 +138,8 @@ impl ClientRegion {
         self.read_raw(offset, old.as_mut_ptr(), old.len())?;
         let old = u64::from_le_bytes(old);
         let new = update(old).to_le_bytes();
-        let written = self.reach(new.len()).write(at, new.as_ptr(), new.len());
-        written.map_err(|_| Fault::Gone)?;
+        self.reach(new.len())
+            .write_once(at, new.as_ptr(), new.len())?;
         Ok(old)
     }
 

@@ -91,7 +91,7 @@ fn the_tail_is_a_vector_of_its_own_behind_the_head() {
         (64, vec![56, 8]),
     ] {
         assert_eq!(lengths(Direction::WriteTailLast, length), wanted);
-        assert_eq!(lengths(Direction::Write, length), [length]);
+        assert_eq!(lengths(Direction::WriteOnce, length), [length]);
     }
     for (length, wanted) in [(90, 90), (100, 100), (101, 92), (107, 92), (108, 100)] {
         assert_eq!(piece(length, 100), wanted);

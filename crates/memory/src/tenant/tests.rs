@@ -67,6 +67,34 @@ fn what_is_late_is_done_when_it_can_be() {
 }
 
 #[test]
+fn what_may_be_done_once_is_asked_for_again_only_if_it_was_not_begun() {
+    let tenant = Tenant::default();
+    let (release, held) = sync_channel::<()>(0);
+    let slow = move || {
+        let _ = held.recv();
+        moved(1)
+    };
+    assert_eq!(tenant.copy_once(HERE, slow).err(), Some(Fault::Gone));
+    let not_begun = tenant.copy_once(HERE, || panic!("begun after it was told to be late"));
+    assert_eq!(not_begun.err(), Some(Fault::Late));
+    drop(release);
+    assert!(outcome(&tenant, HERE, || moved(2)).is_ok());
+    let done = tenant.copy_once(HERE, || moved(3)).unwrap();
+    assert_eq!(done.count, Some(3));
+}
+
+/// The thread has the job, and no core for it: it is free before the job's turn has come.
+#[test]
+fn a_job_that_is_taken_back_is_not_done() {
+    let taken = Once::default();
+    assert!(taken.take_back());
+    assert!(taken.run(|| panic!("taken back")).count.is_none());
+    let taken = Once::default();
+    assert_eq!(taken.run(|| moved(1)).count, Some(1));
+    assert!(!taken.take_back());
+}
+
+#[test]
 fn what_never_comes_is_gone_and_others_go_on() {
     let tenant = Tenant::default();
     let (release, held) = sync_channel::<()>(0);
