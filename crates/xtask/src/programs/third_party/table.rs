@@ -210,7 +210,7 @@ const fn fabtests(name: &'static str, client: &'static str) -> Row {
         name,
         origin: Origin::Source("libfabric"),
         beside: None,
-        does: "the quick set of runfabtests.sh: unit, functional and short tests",
+        does: "the quick set of runfabtests.sh: unit, functional and short tests, without fi_msg_sockets",
         checked: "by the tests, where they have -v",
         is_short: false,
         limit: FABTESTS_LIMIT,
