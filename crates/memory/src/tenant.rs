@@ -263,8 +263,11 @@ impl Tenant {
         self.run(&mut state, wait, copy)
     }
 
-    /// The same of bytes that may be copied once only. Late: they are not copied yet, and will not be unless they are asked
-    /// for again. Gone, also: they may be copied at any moment.
+    /// The same for bytes that must not be copied twice.
+    ///
+    /// # Errors
+    /// `Late`: the copy was not begun and never will be, so it may be asked for again. `Gone`: as for [`Self::copy`], or the
+    /// copy was begun and is late, so it may be made at any moment.
     pub(crate) fn copy_once(
         &self,
         place: CopyId,

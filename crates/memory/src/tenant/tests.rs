@@ -83,7 +83,7 @@ fn what_may_be_done_once_is_asked_for_again_only_if_it_was_not_begun() {
     assert_eq!(done.count, Some(3));
 }
 
-/// The thread has the job, and no core for it: it is free before the job's turn has come.
+/// As when the thread gets no core until the data path has given up waiting.
 #[test]
 fn a_job_that_is_taken_back_is_not_done() {
     let taken = Once::default();

@@ -1,4 +1,4 @@
-//! Tests of a library in Rust, as crates.io has them, built by this host's cargo.
+//! Tests of a library in Rust, as Cargo's registry has them, built by this host's cargo.
 //!
 //! ```text
 //!   target/third-party/crates/NAME/

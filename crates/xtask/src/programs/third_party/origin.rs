@@ -16,7 +16,7 @@ pub(super) enum Origin {
     Debian(&'static str),
     /// Built from a source package of Debian.
     Source(&'static str),
-    /// The tests of a library on crates.io.
+    /// The tests of a library in Cargo's registry.
     Crate(&'static str),
     /// A wheel on PyPI.
     Python(&'static str),
@@ -60,7 +60,7 @@ impl Origin {
         match self {
             Self::Debian(_) => "Debian",
             Self::Source(_) => "Debian, built from its source",
-            Self::Crate(_) => "crates.io",
+            Self::Crate(_) => "Cargo's registry",
             Self::Python(_) | Self::PythonWithLibraries(_) => "PyPI",
         }
     }
