@@ -29,6 +29,7 @@ use vrdma_lab::wire::{self, WireConfig};
 
 use super::WireArguments;
 use crate::named::Only;
+use program::complaint;
 use rows::Row;
 use stage::{Move, Outcome, Stage};
 
@@ -293,7 +294,7 @@ fn programs<'a>(
             !writes_much || outcome.moves.iter().any(|it| it.has_phase(RESEND)),
             "{names}: all that the adapter wrote went in its context"
         );
-        failed += u32::from(!outcome.is_good());
+        failed += u32::from(complaint(&outcome.statuses).is_some());
         table.add_row(cells(names, &outcome));
     }
     println!("{table}");
@@ -326,10 +327,7 @@ fn cells(name: String, outcome: &Outcome) -> [String; 9] {
         outcome
             .longest_pause
             .map_or("-".to_owned(), |ms| format!("{ms:.0}")),
-        match outcome.is_good() {
-            true => "ok".to_owned(),
-            false => format!("FAILED: {:?}", outcome.statuses),
-        },
+        complaint(&outcome.statuses).map_or("ok".to_owned(), |who| format!("FAILED: {who}")),
     ]
 }
 

@@ -24,13 +24,14 @@ use vrdma_lab::relay::WaitingRelay;
 use vrdma_migration::qmp::Monitor;
 use vrdma_migration::{Copying, Error, HostSockets, Migration, Options, Phase, Progress};
 
+use super::program::complaint;
 use super::relay;
 use super::stage::Stage;
 use super::{Memory, Peer};
 use crate::named::Only;
 use rows::ROWS;
 use saboteur::{Doomed, Saboteur};
-use traffic::{Traffic, complaint};
+use traffic::Traffic;
 
 /// Who ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

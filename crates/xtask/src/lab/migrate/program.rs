@@ -217,3 +217,31 @@ fn await_server(guest: &Guest, command: &rows::Command, said: &str) -> Result<()
         .map(drop)
         .context("the server does not listen")
 }
+
+/// Who of servers and clients, in turn, did not end well.
+pub(super) fn complaint(statuses: &[Option<i32>]) -> Option<String> {
+    let of_whom = statuses
+        .iter()
+        .zip(["server", "client"].into_iter().cycle());
+    let wrong = of_whom.filter_map(|(status, who)| match status {
+        Some(0) => None,
+        Some(status) => Some(format!("{who} ended with {status}")),
+        None => Some(format!("{who} did not end")),
+    });
+    let wrong: Vec<_> = wrong.collect();
+    (!wrong.is_empty()).then(|| wrong.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complaint_names_who_did_not_end_well() {
+        assert_eq!(complaint(&[Some(0); 4]), None);
+        assert_eq!(
+            complaint(&[Some(0), None, Some(1), Some(0)]).as_deref(),
+            Some("client did not end, server ended with 1")
+        );
+    }
+}

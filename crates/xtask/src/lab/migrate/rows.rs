@@ -83,8 +83,9 @@ const fn seconds(name: &'static str, words: &'static str) -> Row {
 }
 
 /// Its buffers are other bytes at any moment, so that a page that did not go along is seen where both memories are compared.
-const CHANGING_CLIENT: &str = "F=/dev/shm/changing; fill() { dd if=/dev/urandom of=$F bs=1M count=41 conv=notrunc 2> /dev/null; }; \
-     fill; (while [ -e $F ]; do fill; done) & \
+/// Filling must not make the file anew: whoever fills it would not see that it is gone, and never end.
+const CHANGING_CLIENT: &str = "F=/dev/shm/changing; fill() { dd if=/dev/urandom of=$F bs=1M count=41 conv=notrunc,nocreat 2> /dev/null; }; \
+     : > $F; fill; (while [ -e $F ]; do fill; done) & \
      ib_write_bw -d $DEV -x 1 -F -q 160 -s 131072 -t 4 -D $N --mmap=$F $A; status=$?; rm $F; wait; exit $status";
 
 /// Between two guests. Those of ping and pong look at what they receive, and complain.

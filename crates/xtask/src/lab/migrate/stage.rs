@@ -47,10 +47,6 @@ pub(super) struct Move {
 }
 
 impl Outcome {
-    pub(super) fn is_good(&self) -> bool {
-        self.statuses.iter().all(|status| *status == Some(0))
-    }
-
     /// Of each migration, or of many the least, the one in the middle and the most.
     pub(super) fn figures(&self, of: impl Fn(&Move) -> Option<f64>) -> String {
         let mut all: Vec<f64> = self.moves.iter().filter_map(of).collect();

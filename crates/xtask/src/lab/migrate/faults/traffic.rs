@@ -10,7 +10,7 @@ use anyhow::Result;
 use vrdma_lab::pair::Pair;
 
 use crate::guests::objects;
-use crate::lab::migrate::program::Program;
+use crate::lab::migrate::program::{Program, complaint};
 use crate::lab::migrate::{Peer, rows};
 
 /// Compares every byte.
@@ -88,9 +88,4 @@ impl<'a> Traffic<'a> {
         }
         Ok(())
     }
-}
-
-/// Why these statuses of server and client are not good.
-pub(super) fn complaint(statuses: &[Option<i32>]) -> Option<String> {
-    (statuses != [Some(0); 2]).then(|| format!("server and client ended with {statuses:?}"))
 }
