@@ -1,4 +1,4 @@
-//! Small C programs of benchmarks and labs, compiled against the installed libibverbs.
+//! Small C programs of benchmarks and labs, compiled against the installed libibverbs and librdmacm.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const FLAGS: [&str; 6] = [
     "-Werror",
 ];
 
-const PACKAGES: &str = "install the packages gcc libibverbs-dev";
+const PACKAGES: &str = "install the packages gcc libibverbs-dev librdmacm-dev";
 
 /// The program of this name and source, in the folder.
 pub(crate) fn compiled(folder: &Path, name: &str, source: &str) -> Result<PathBuf> {
@@ -27,7 +27,7 @@ pub(crate) fn compiled(folder: &Path, name: &str, source: &str) -> Result<PathBu
         .arg("-o")
         .arg(&program)
         .arg(&file)
-        .arg("-libverbs")
+        .args(["-libverbs", "-lrdmacm"])
         .status()
         .with_context(|| format!("cc is missing: {PACKAGES}"))?;
     ensure!(status.success(), "{name}.c does not compile: {PACKAGES}");

@@ -9,6 +9,7 @@
 
 mod convergence;
 mod faults;
+mod gaps;
 mod libvirt;
 mod program;
 mod regions;
@@ -167,6 +168,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.regions > 0 {
         regions::hold(pair.guest(Side::A), arguments.regions)?;
     }
+    if arguments.peers.contains(&Peer::Process) {
+        gaps::install(&pair)?;
+    }
     if arguments.libvirt {
         libvirt::check_refusal(&pair)?;
     }
@@ -277,6 +281,7 @@ fn programs<'a>(
         "medians of its phases",
         "total, ms",
         "peer's pause, ms",
+        "beyond downtime",
         "outcome",
     ]);
     let mut failed = 0;
@@ -315,7 +320,7 @@ fn phases_of_the_rest(outcome: &Outcome) -> String {
     phases.join(", ")
 }
 
-fn cells(name: String, outcome: &Outcome) -> [String; 9] {
+fn cells(name: String, outcome: &Outcome) -> [String; 10] {
     [
         name,
         outcome.moves.len().to_string(),
@@ -324,11 +329,19 @@ fn cells(name: String, outcome: &Outcome) -> [String; 9] {
         outcome.figures(Move::rest),
         phases_of_the_rest(outcome),
         outcome.figures(|it| it.number("total_ms")),
-        outcome
-            .longest_pause
-            .map_or("-".to_owned(), |ms| format!("{ms:.0}")),
+        pauses(outcome),
+        outcome.figures(Move::beyond_downtime),
         complaint(&outcome.statuses).map_or("ok".to_owned(), |who| format!("FAILED: {who}")),
     ]
+}
+
+/// Of each migration where the peer tells, or the longest of all.
+fn pauses(outcome: &Outcome) -> String {
+    let longest = outcome.longest_pause;
+    match outcome.figures(|it| it.pause) {
+        each if !each.is_empty() => each,
+        _ => longest.map_or("-".to_owned(), |ms| format!("{ms:.0}")),
+    }
 }
 
 impl Memory {

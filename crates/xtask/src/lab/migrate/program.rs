@@ -173,8 +173,12 @@ impl Client {
             .process(Side::B)
             .context("this pair's hosts have no verbs of their own")?;
         let address = Side::A.address();
+        let run = pair.run_dir().display();
         let mut shell = Command::new("sh");
-        shell.args(["-c", &format!("DEV={DEVICE}; A={address}; exec {words}")]);
+        shell.args([
+            "-c",
+            &format!("DEV={DEVICE}; A={address}; RUN={run}; exec {words}"),
+        ]);
         let log = pair.run_dir().join("client.out");
         // The log of the program before it would be continued.
         fs::write(&log, "")?;

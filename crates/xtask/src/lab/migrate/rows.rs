@@ -139,7 +139,7 @@ pub(super) const IMPATIENT: [Row; 1] = [pings(
 )];
 
 /// Between the guest and a process of the other host, which has no Ethernet to it: all by rdma_cm.
-pub(super) const PROCESSES: [Row; 5] = [
+pub(super) const PROCESSES: [Row; 7] = [
     Row {
         client: Some("rping -c -V -C $N -a $A"),
         ..pings("rping -V", "rping -s -V -C $N")
@@ -152,6 +152,16 @@ pub(super) const PROCESSES: [Row; 5] = [
     },
     seconds("ib_write_bw -R", "ib_write_bw -d $DEV -R -F -D $N"),
     seconds("ib_read_bw -R", "ib_read_bw -d $DEV -R -F -D $N"),
+    // The guest does nothing for these, either, and they tell the gaps of each migration.
+    Row {
+        client: Some("$RUN/gaps -R 2 $N $A"),
+        ..seconds("64-byte writes, 2 queue pairs", "/tmp/gaps -R 2")
+    },
+    Row {
+        first: 6,
+        client: Some("$RUN/gaps -R 500 $N $A"),
+        ..seconds("64-byte writes, 500 queue pairs", "/tmp/gaps -R 500")
+    },
 ];
 
 /// Between two guests with two adapters each: programs on both at once. Those of ping and pong sleep, as a guest has one

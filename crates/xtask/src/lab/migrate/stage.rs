@@ -3,12 +3,14 @@
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use vrdma_lab::pair::{Arriving, Pair, QEMUS, Side};
 use vrdma_lab::relay::WaitingRelay;
 
+use super::gaps::{Span, longest_within};
 use super::program::Program;
 use super::{Memory, Peer, libvirt, relay, rows};
 use crate::guests::objects;
@@ -41,9 +43,13 @@ pub(super) struct Outcome {
     pub(super) longest_pause: Option<f64>,
 }
 
-/// What `vrdma migrate` tells.
+/// What `vrdma migrate` tells, and the peer.
 pub(super) struct Move {
     report: Value,
+    /// When it was.
+    span: Span,
+    /// Milliseconds in which a queue pair of the peer had no answer, if it tells.
+    pub(super) pause: Option<f64>,
 }
 
 impl Outcome {
@@ -75,6 +81,11 @@ impl Move {
     /// How long the VM stood still while QEMU sent nothing.
     pub(super) fn rest(&self) -> Option<f64> {
         Some(self.number("downtime_ms")? - self.number("qemu_ms")?)
+    }
+
+    /// How much longer the peer had to wait than the VM stood still.
+    pub(super) fn beyond_downtime(&self) -> Option<f64> {
+        Some(self.pause? - self.number("downtime_ms")?)
     }
 
     /// How long it did one thing.
@@ -127,9 +138,13 @@ impl Stage<'_> {
         for program in &mut programs {
             statuses.extend(program.statuses(self.pair, self.vrdma)?);
         }
-        let pauses = programs
-            .iter()
-            .filter_map(|it| longest_latency(&it.client_said()));
+        let said: Vec<_> = programs.iter().map(Program::client_said).collect();
+        for moved in &mut moves {
+            let pauses = said.iter();
+            let pauses = pauses.filter_map(|said| longest_within(&moved.span, said));
+            moved.pause = pauses.reduce(f64::max);
+        }
+        let pauses = said.iter().filter_map(|said| longest_latency(said));
         Ok(Outcome {
             moves,
             statuses,
@@ -175,6 +190,7 @@ impl Stage<'_> {
     /// The same with more options.
     pub(super) fn go_with(&mut self, options: &[&str]) -> Result<Move> {
         let arriving = self.pair.expect(Side::A)?;
+        let began = SystemTime::now();
         let relay = self.relay(&arriving)?;
         let mut command = self.command(&arriving, options);
         if self.killed {
@@ -189,13 +205,18 @@ impl Stage<'_> {
             words(&output),
             self.pair.logs()
         );
+        let span = Span::since(began);
         relay.map(WaitingRelay::finish).transpose()?;
         self.pair.arrived(arriving)?;
         libvirt::check_running(self.pair)?;
         // Its Ethernet has moved, too.
         self.pair.guest(Side::B).check("ping -c 1 -W 5 $A")?;
         let report = serde_json::from_slice(&output.stdout)?;
-        let moved = Move { report };
+        let moved = Move {
+            report,
+            span,
+            pause: None,
+        };
         ensure!(
             !self.post_copy || self.killed || moved.has_phase(PAGE_IN),
             "all was there when the guest ran: {}",
@@ -297,6 +318,8 @@ mod tests {
             moves: (0..count)
                 .map(|ms| Move {
                     report: serde_json::json!({ "downtime_ms": ms }),
+                    span: Span::since(SystemTime::now()),
+                    pause: None,
                 })
                 .collect(),
             statuses: vec![Some(0); 2],
