@@ -16,7 +16,7 @@
 //! charged to the guarantee only, and ordinary turns are charged to it, too. So weights share what guarantees leave, and
 //! who has more by its weight has no more by its guarantee.
 //!
-//! A member that is the only one to send has several long units in a turn ([`ALONE`]).
+//! A member that is the only one to send has several long units in a turn ([`long_turn`]).
 //!
 //! No member has two ordinary turns within one of the carrier, which ends instead: what all members share (uplinks,
 //! timers, commands) waits no longer because a group is heavy. Each turn of the carrier looks at a few of those who
@@ -24,6 +24,7 @@
 //! and answers to peers.
 
 mod entry;
+mod long_turn;
 mod owed;
 mod rounds;
 
@@ -35,16 +36,9 @@ use vrdma_verbs::Time;
 
 use crate::budget::{Budget, Moved};
 use entry::{Entry, Listed, Waiting};
+use long_turn::LongTurn;
 use owed::Owed;
 use rounds::{Rounds, Ticket};
-
-/// Of a member that is the only one to send in a turn of the carrier, a long unit counts so many times less until its turn
-/// ends, so that several share what a turn costs besides copying (doorbells, completions). All is to be paid after it,
-/// as ever, and who comes meanwhile waits at most twice as long as for the longest unit.
-const ALONE: u64 = 4;
-
-/// What counts as long. A turn has as few short units and atomics as ever.
-const LONG: u64 = 32 << 10;
 
 /// How many members are looked at in a turn of the carrier without having one: a microsecond's worth.
 const LOOKS_A_TURN: usize = 8;
@@ -91,7 +85,9 @@ pub(crate) struct RunQueue {
     /// Somebody who had a turn in this one has sent something.
     moved: bool,
     /// The member whose turn it is: nobody has sent anything before it in this one, and nobody comes after it.
-    alone: bool,
+    is_alone: bool,
+    /// How much longer its turn is then.
+    long_turn: LongTurn,
 }
 
 impl RunQueue {
@@ -160,6 +156,7 @@ impl RunQueue {
     /// A turn of the carrier begins, for those who wait by now.
     pub(crate) fn begin_turn(&mut self, now: Time) {
         self.turn += 1;
+        self.long_turn.took(now.since(self.now));
         self.now = now;
         for listed in std::mem::take(&mut self.later) {
             if let Some(entry) = self.entry_of(listed) {
@@ -169,7 +166,7 @@ impl RunQueue {
         }
         self.turns_left = self.waiting;
         self.moved = false;
-        self.alone = false;
+        self.is_alone = false;
         self.looks_left = LOOKS_A_TURN.min(self.unseen.len());
     }
 
@@ -214,7 +211,7 @@ impl RunQueue {
                 return None;
             }
             entry.budget = budget;
-            self.alone = self.turns_left == 0 && !self.moved;
+            self.is_alone = self.turns_left == 0 && !self.moved;
             group.members.pop();
             self.owed.may_be_next = true;
             entry.turn = self.turn;
@@ -309,13 +306,11 @@ impl RunQueue {
     /// Something was moved for a member.
     #[inline]
     pub(crate) fn charge(&mut self, port: PortId, moved: Moved) {
-        let is_cheaper = self.alone && moved.bytes >= LONG;
+        let cost = match self.is_alone {
+            true => self.long_turn.cost(moved),
+            false => moved.cost,
+        };
         if let Some(entry) = self.entry(port) {
-            let cost = if is_cheaper {
-                moved.cost / ALONE
-            } else {
-                moved.cost
-            };
             entry.budget.charge(cost);
             entry.unpaid += moved.cost - cost;
             entry.moved += moved;
@@ -329,9 +324,12 @@ impl RunQueue {
             return;
         };
         let moved = std::mem::take(&mut entry.moved);
+        if self.is_alone && entry.budget.is_spent() {
+            self.long_turn.used_up();
+        }
         entry.budget.charge(std::mem::take(&mut entry.unpaid));
         self.moved |= moved.cost > 0;
-        self.alone = false;
+        self.is_alone = false;
         entry.note(moved, self.now);
         let group = &mut self.groups[entry.group.0 as usize];
         match self.owed.end(moved.cost) {

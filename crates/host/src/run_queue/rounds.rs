@@ -6,8 +6,8 @@
 //!   debtors  7: after 12 more rounds, 2: after 400 more, ...
 //! ```
 //! A round pays each debtor its quantum. What rounds pay for a weight of one is summed up, so that it is known when a
-//! debt will be paid and nobody looks at a debtor before: a round costs by whom it visits. Who goes is not looked for:
-//! it stays where it is and is skipped when it comes up.
+//! debt will be paid and nobody looks at a debtor before: a round costs by whom it visits. Who is the only one that waits
+//! begins with a whole quantum. Who goes is not looked for: it stays where it is and is skipped when it comes up.
 
 mod gone;
 
@@ -161,6 +161,10 @@ impl<T: Copy + Ord> Rounds<T> {
             // Rounds in which nobody is visited, all at once.
             let owed = first.due.saturating_sub(self.paid);
             paid = owed.next_multiple_of(step).max(step);
+            if self.debtors.len() == 1 {
+                // One more, and the only one that waits has a whole quantum.
+                paid += step;
+            }
         }
         self.paid += paid;
         while let Some(Reverse(debtor)) = self.debtors.peek()

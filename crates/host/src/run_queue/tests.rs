@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use vrdma_switch::Limit;
 
+use super::long_turn::{LEAST, MOST};
 use super::*;
 use crate::budget::QUANTUM;
 
@@ -15,17 +16,27 @@ struct Greedy {
 }
 
 /// Greedy members by port number, in groups by number.
-#[derive(Default)]
 struct World {
     queue: RunQueue,
     groups: Vec<Arc<Policy>>,
     members: Vec<Greedy>,
-    /// Nanoseconds: a quantum takes ten microseconds.
+    /// Nanoseconds.
     now: u64,
+    quantum_ns: u64,
 }
 
-/// What a nanosecond is enough for.
-const COST_A_NS: u64 = QUANTUM / 10_000;
+/// Memory in which a quantum takes ten microseconds.
+impl Default for World {
+    fn default() -> Self {
+        Self {
+            queue: RunQueue::default(),
+            groups: Vec::new(),
+            members: Vec::new(),
+            now: 0,
+            quantum_ns: 10_000,
+        }
+    }
+}
 
 impl World {
     /// A group of such a weight, with members of those weights.
@@ -67,7 +78,7 @@ impl World {
                         ops: 1,
                     };
                     self.queue.charge(port, moved);
-                    self.now += member.unit / COST_A_NS;
+                    self.now += member.unit * self.quantum_ns / QUANTUM;
                     member.sent += member.unit;
                 }
             }
@@ -244,8 +255,11 @@ fn a_group_that_wants_nothing_costs_the_others_nothing() {
 
 #[test]
 fn who_sends_alone_has_several_long_units_in_a_turn() {
-    let sent_in_a_turn = |members: &[u32], unit| {
-        let mut world = World::default();
+    let sent_in_a_turn = |members: &[u32], unit, quantum_ns| {
+        let mut world = World {
+            quantum_ns,
+            ..World::default()
+        };
         world.add(1, members, unit);
         (0..5).for_each(|_| drop(world.turn()));
         let before: u64 = world.members.iter().map(|it| it.sent).sum();
@@ -253,12 +267,19 @@ fn who_sends_alone_has_several_long_units_in_a_turn() {
         let after: u64 = world.members.iter().map(|it| it.sent).sum();
         (after - before) / unit / turns
     };
+    let [slow, fast] = [10_000, 1_000];
     let long = 65 << 10;
-    // What the last turn took too much may cost one of them.
-    assert!((ALONE - 1..=ALONE).contains(&sent_in_a_turn(&[1], long)));
-    assert_eq!(sent_in_a_turn(&[1, 1], long), 1);
-    assert_eq!(sent_in_a_turn(&[1], 257 << 10), 1, "the longest");
-    assert_eq!(sent_in_a_turn(&[1], 1 << 10), 64, "short ones as ever");
+    assert_eq!(sent_in_a_turn(&[1], long, slow), LEAST);
+    assert_eq!(sent_in_a_turn(&[1], long, fast), MOST);
+    for memory in [slow, fast] {
+        assert_eq!(sent_in_a_turn(&[1, 1], long, memory), 1);
+        assert_eq!(
+            sent_in_a_turn(&[1], 1 << 10, memory),
+            64,
+            "short ones as ever"
+        );
+    }
+    assert_eq!(sent_in_a_turn(&[1], 257 << 10, slow), 1, "the longest");
 }
 
 #[test]
@@ -270,13 +291,13 @@ fn who_has_sent_alone_pays_for_all_of_it() {
     (0..5).for_each(|_| drop(world.turn()));
     world.queue.insert(PortId(1), GroupId(1), None);
     world.queue.wake(PortId(1));
-    let turns: Vec<_> = (0..ALONE).map(|_| world.turn()[0].clone()).collect();
+    let turns: Vec<_> = (0..LEAST).map(|_| world.turn()[0].clone()).collect();
     let second = turns
         .concat()
         .iter()
         .filter(|port| **port == PortId(1))
         .count();
-    assert!(second as u64 >= ALONE - 1, "{turns:?}");
+    assert!(second as u64 >= LEAST - 1, "{turns:?}");
     assert_shares(&world.share(1 << 30), &[1, 1]);
 }
 

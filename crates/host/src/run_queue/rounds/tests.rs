@@ -85,14 +85,22 @@ fn a_round_costs_by_whom_it_visits() {
 
 #[test]
 fn rounds_that_visit_nobody_are_not_begun_one_by_one() {
-    let mut rounds = Rounds::default();
-    let mut budget = Budget::default();
-    budget.charge(1000 * QUANTUM + 7);
-    rounds.push(0, budget, 1);
-    assert_eq!(rounds.front(), Some(0));
-    assert_eq!(rounds.steps, 1);
-    let left = rounds.allows(budget, 1).unwrap();
-    assert_eq!(left, Budget::of(QUANTUM - 7), "whole rounds have paid");
+    let left_of_first = |debtors: u64| {
+        let mut rounds = Rounds::default();
+        let mut budget = Budget::default();
+        budget.charge(1000 * QUANTUM + 7);
+        for one in 0..debtors {
+            let mut owes = budget;
+            owes.charge(one * QUANTUM);
+            rounds.push(one, owes, 1);
+        }
+        assert_eq!(rounds.front(), Some(0));
+        assert_eq!(rounds.steps, 1);
+        rounds.allows(budget, 1).unwrap()
+    };
+    let whole_rounds = Budget::of(QUANTUM - 7);
+    assert_eq!(left_of_first(2), whole_rounds);
+    assert_eq!(left_of_first(1), Budget::of(QUANTUM), "nobody else waits");
 }
 
 #[test]

@@ -125,7 +125,7 @@ fn a_guarantee_of_what_arrives_brings_senders_nothing_for_what_they_send_to_othe
                     sent += 1;
                 }
                 queue.charge(port, Moved::frames(cost));
-                world.now += cost / COST_A_NS;
+                world.now += cost * world.quantum_ns / QUANTUM;
                 world.members[port.0 as usize].sent += cost;
             }
             queue.had_turn(port, true, true);
