@@ -147,7 +147,7 @@ impl Shard {
             ready: VecDeque::new(),
             busy: BTreeSet::new(),
             paused: Paused::default(),
-            polling: Polling::new(parts.poll),
+            polling: Polling::new(parts.poll, parts.core.is_some()),
             glance: Glance::default(),
             lanes: parts.lanes,
             disposal: parts.disposal,
@@ -228,6 +228,7 @@ impl Shard {
         let timer = self.until_timer(now);
         let rest = match self.polling.rest(now, watching, timer) {
             Rest::Sleep(rest) => rest,
+            Rest::Look => return,
             Rest::Poll => {
                 self.serve_sockets(Some(Duration::ZERO));
                 return;
