@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   4 times ──took at most half of TURN_MAX──► 8 times ──► 16 times
-//!     ^─────────────── took more ───────────────┘             │
-//!     └────────────────────────────────────────────────────────
+//!      ^                                          │           │
+//!      └───────────── took more than it ──────────┴───────────┘
 //! ```
 //! Several long units share what a turn costs besides copying: doorbells, completions, and state that copying has driven
 //! out of the core's first cache. A unit counts so many times less until the turn ends. All is to be paid after it, as

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!   each repetition: perftest on two process adapters, its latencies also where the daemon has a core for
-//!                    itself, UCX over shared memory, floors (crates/memory)
+//!                    itself, there with both ends in one thread, UCX over shared memory, floors (crates/memory)
 //! ```
 //!
 //! Repetitions are the outer loop, so that a machine that gets slower does so for all of them.
 
+mod findings;
+mod one_thread;
 mod pinned;
 pub(super) mod table;
 
@@ -21,13 +23,13 @@ use vrdma_lab::place::{self, Place};
 use vrdma_lab::steps::Steps;
 
 use super::example::built;
-use super::finding::{Finding, Target};
 use super::{Arguments, Measured};
 use crate::demo::{Measure, perftest};
 use crate::named::Only;
 use crate::programs::Hosts;
+use findings::findings;
+use one_thread::OneThread;
 use pinned::Pinned;
-use table::Line;
 
 /// Twenty times what the slowest takes.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
@@ -123,9 +125,9 @@ pub(super) fn rows() -> Vec<String> {
     let shared = PERFTEST.iter().map(|(_, name, _)| (*name).to_owned());
     let apart = PERFTEST.iter().filter(waits_for_daemon);
     let apart = apart.map(|(_, name, _)| with_pinned(name));
-    let others = [UCX_NAME, FLOORS].map(str::to_owned);
+    let others = [one_thread::WRITE, one_thread::SEND, UCX_NAME, FLOORS];
     let mut rows: Vec<String> = Vec::new();
-    for name in shared.chain(apart).chain(others) {
+    for name in shared.chain(apart).chain(others.map(str::to_owned)) {
         // Bandwidths have one name in two cells.
         if !rows.contains(&name) {
             rows.push(name);
@@ -139,16 +141,16 @@ struct Bench<'a> {
     only: &'a Only,
     hosts: Hosts,
     pinned: Option<Pinned>,
+    one_thread: OneThread,
     floors: Option<PathBuf>,
 }
 
 impl<'a> Bench<'a> {
     fn start(only: &'a Only) -> Result<Self> {
         let cells = PERFTEST.iter().filter(waits_for_daemon);
-        let pinned = match cells
-            .map(|cell| with_pinned(cell.1))
-            .any(|name| only.means(&name))
-        {
+        let mut of_two = cells.map(|cell| with_pinned(cell.1));
+        let one_thread = OneThread::compile(only)?;
+        let pinned = match of_two.any(|name| only.means(&name)) || one_thread.is_meant() {
             true => Pinned::start()?,
             false => None,
         };
@@ -156,6 +158,7 @@ impl<'a> Bench<'a> {
             only,
             hosts: Hosts::start()?,
             pinned,
+            one_thread,
             floors: only.means(FLOORS).then(|| built("floors")).transpose()?,
         })
     }
@@ -174,6 +177,7 @@ impl<'a> Bench<'a> {
                     told.push(Told { name, ..told_there });
                 }
             }
+            told.extend(self.one_thread.told(pinned)?);
         }
         for cell in UCX.iter().filter(|_| self.only.means(UCX_NAME)) {
             told.push(ucx(&self.hosts, cell).with_context(|| cell.1)?);
@@ -278,112 +282,6 @@ fn floors_told(program: &PathBuf) -> Result<Vec<Told>> {
     ensure!(output.status.success(), "floors: {words}");
     let floors: Floors = serde_json::from_slice(&output.stdout)?;
     Ok(floors.results)
-}
-
-/// One way beside another.
-struct Ratio {
-    what: &'static str,
-    /// Cell and name.
-    over: [&'static str; 2],
-    under: [&'static str; 2],
-    target: Option<Target>,
-}
-
-/// What the house plan asks of processes.
-const RATIOS: &[Ratio] = &[
-    Ratio {
-        what: "TCP's latency beside that of ib_write_lat",
-        over: [LATENCY, TCP],
-        under: [LATENCY, WRITE],
-        target: Some(Target::AtLeast(10.0)),
-    },
-    Ratio {
-        what: "the same, daemon on a core of its own",
-        over: [LATENCY, TCP],
-        under: [LATENCY, PINNED_WRITE],
-        target: Some(Target::AtLeast(10.0)),
-    },
-    Ratio {
-        what: "ib_write_lat beside a bare ring",
-        over: [LATENCY, WRITE],
-        under: [LATENCY, RING],
-        target: None,
-    },
-    Ratio {
-        what: "the same, carried out by the initiator (--fast-local)",
-        over: [LATENCY, INITIATOR],
-        under: [LATENCY, RING],
-        target: Some(Target::Below(3.0)),
-    },
-    Ratio {
-        what: "ib_write_bw, 64 B, beside UCX over shared memory",
-        over: [TINY, ORDINARY],
-        under: [TINY, UCX_NAME],
-        target: None,
-    },
-    Ratio {
-        what: "ib_write_bw, 64 KiB, beside memcpy",
-        over: [SMALL, ORDINARY],
-        under: [SMALL, MEMCPY],
-        target: Some(Target::AtLeast(0.8)),
-    },
-    Ratio {
-        what: "ib_write_bw, 1 MiB, beside memcpy",
-        over: [LARGE, ORDINARY],
-        under: [LARGE, MEMCPY],
-        target: Some(Target::AtLeast(0.8)),
-    },
-    Ratio {
-        what: "ib_write_bw, 64 MiB, beside memcpy",
-        over: [UNCACHED, ORDINARY],
-        under: [UNCACHED, MEMCPY],
-        target: Some(Target::AtLeast(0.8)),
-    },
-    Ratio {
-        what: "ib_write_bw, 1 MiB, beside the copies that memory takes where it is not moved",
-        over: [LARGE, ORDINARY],
-        under: [LARGE, COPIES],
-        target: Some(Target::AtLeast(0.9)),
-    },
-];
-
-/// Microseconds that `ib_write_lat` and `ib_send_lat` may take where the daemon has a core for itself.
-const PINNED_LIMITS: [(&str, f64); 2] = [(PINNED_WRITE, 1.0), (PINNED_SEND, 1.5)];
-
-/// Million writes of 64 B a second that a pair of programs has at least.
-const WRITES_MIN: f64 = 2.0;
-
-fn findings(lines: &[Line]) -> Vec<Finding> {
-    let value = |[cell, name]: [&str; 2]| {
-        let mut lines = lines.iter();
-        let line = lines.find(|line| line.cell == cell && line.name == name)?;
-        Some(line.typical.median)
-    };
-    let ratios = RATIOS.iter().filter_map(|ratio| {
-        let times = value(ratio.over)? / value(ratio.under)?;
-        Some(Finding::new(
-            ratio.what.to_owned(),
-            times,
-            "times",
-            ratio.target,
-        ))
-    });
-    let latencies = PINNED_LIMITS.into_iter().filter_map(|(name, limit)| {
-        let us = value([LATENCY, name])?;
-        let target = Target::AtMost(limit);
-        Some(Finding::new(
-            format!("{LATENCY}, {name}"),
-            us,
-            "us",
-            Some(target),
-        ))
-    });
-    let writes = value([TINY, ORDINARY]).map(|mbytes| {
-        let target = Target::AtLeast(WRITES_MIN);
-        let writes = mbytes / TINY_BYTES;
-        Finding::new("ib_write_bw, 64 B".to_owned(), writes, "M/s", Some(target))
-    });
-    ratios.chain(latencies).chain(writes).collect()
 }
 
 #[cfg(test)]
