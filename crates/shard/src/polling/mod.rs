@@ -18,7 +18,8 @@ use vrdma_verbs::Time;
 use adaptive::Adaptive;
 
 /// A message that follows so closely would wait for the kernel: asking the sockets and giving the core away take as long as
-/// the message itself. Where others use the core, one of them may be who was just woken, and would wait in turn.
+/// the message itself. Sockets wait no longer than this, and while messages come without end as long as ever. Where others use
+/// the core, the program that was just woken may be one of them, and would wait for it.
 const CLOSE: Duration = Duration::from_micros(2);
 
 /// What a shard does when a turn found nothing to do.
@@ -71,12 +72,10 @@ impl Polling {
         if !is_always && !self.adaptive.goes_on(now, self.last_work, watching) {
             return Rest::Sleep(timer);
         }
-        let is_close = now < self.last_work + CLOSE;
-        match is_always {
-            _ if self.owns_core && is_close => Rest::Look,
-            true => Rest::Poll,
-            false => Rest::Yield,
+        if self.owns_core && now < self.last_work + CLOSE {
+            return Rest::Look;
         }
+        if is_always { Rest::Poll } else { Rest::Yield }
     }
 }
 

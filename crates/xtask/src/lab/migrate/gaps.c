@@ -3,7 +3,7 @@
  *   gaps -R COUNT                   gives so many queue pairs 64 bytes each, and does nothing until all have gone
  *   gaps -R COUNT SECONDS ADDRESS   writes them again and again, one write of each queue pair under way, and tells each time
  *                                   of more than 5 ms between two completions of a queue pair: "gap BEGAN LENGTH", in
- *                                   microseconds of the clock of the day; of those that overlap the longest. At the end it
+ *                                   microseconds of the clock of the day; of gaps that overlap, the longest. At the end it
  *                                   reads what it wrote, and compares.
  */
 #include <stdint.h>
