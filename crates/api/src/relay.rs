@@ -45,6 +45,9 @@ pub enum RelayTold {
         source: String,
         /// The one at the destination.
         destination: String,
+        /// A file that QEMU may write its stream into instead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        file: Option<String>,
     },
     /// All went over.
     Done {

@@ -3,6 +3,7 @@
 //! ```text
 //!   destination: somebody ──► vrdma relay --adapter A --qemu PID ──becomes──► the same in that adapter's environment
 //!   source:      vrdma migrate ──► vrdma relay --send, in such an environment; lines of JSON
+//!                                  `──► vrdma relay --mount, for the file that QEMU writes its stream into
 //! ```
 
 use std::ffi::OsString;
@@ -20,7 +21,7 @@ use vrdma_api::{Name, RelayBlock, RelayRequest, RelayTold, Status, paths};
 use vrdma_api_client::Client;
 use vrdma_migration::RelayProgram;
 use vrdma_relay::stream::Block;
-use vrdma_relay::{Passed, Receiver, Sender, Sending, SentBlock};
+use vrdma_relay::{Mounter, Passed, Receiver, Sender, Sending, SentBlock};
 
 use crate::failure::Failure;
 use crate::report::Report;
@@ -40,10 +41,10 @@ Example, at the destination:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RelayOptions {
     /// The adapter by which the memory comes, of kind process
-    #[arg(long, required_unless_present_any = ["send", "inside"])]
+    #[arg(long, required_unless_present_any = ["send", "inside", "mount"])]
     adapter: Option<Name>,
     /// The process of the QEMU that waits
-    #[arg(long, value_name = "PID", required_unless_present = "send")]
+    #[arg(long, value_name = "PID", required_unless_present_any = ["send", "mount"])]
     qemu: Option<u32>,
     /// Where the source's relay calls: an address of the adapter
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:4444")]
@@ -54,6 +55,9 @@ pub(crate) struct RelayOptions {
     /// At the source, as vrdma migrate says by lines of JSON
     #[arg(long, hide = true)]
     send: bool,
+    /// Mounts a file for the relay at the source, and waits for the end of its input
+    #[arg(long, hide = true)]
+    mount: bool,
     /// In the adapter's environment already
     #[arg(long, hide = true)]
     inside: bool,
@@ -62,6 +66,11 @@ pub(crate) struct RelayOptions {
 pub(crate) fn run(client: &Client, options: &RelayOptions) -> Result<Report, Failure> {
     if options.send {
         return Ok(send());
+    }
+    if options.mount {
+        let mounted = vrdma_relay::mount();
+        mounted.map_err(|error| Failure::new(error.to_string()))?;
+        exit(0);
     }
     let Some(process) = options.qemu else {
         return Err(Failure::new("name the process of QEMU with --qemu"));
@@ -142,16 +151,25 @@ fn sent() -> Result<Passed, String> {
     let request: RelayRequest =
         serde_json::from_str(&line).map_err(|error| format!("not a request: {error}"))?;
     let blocks = request.blocks.into_iter().map(block).collect();
+    let program = this_program().map_err(|why| why.to_string())?;
     let sending = Sending {
         to: request.to,
         process: request.process,
         blocks,
+        mounter: Mounter {
+            program,
+            arguments: ["relay", "--mount"].map(str::to_owned).to_vec(),
+        },
     };
     let sender = Sender::new(&sending).map_err(|why| why.to_string())?;
     let [source, destination] = sender.uris().clone();
+    let file = sender.file().inspect_err(|why| {
+        eprintln!("vrdma: {why}; QEMU's stream goes by a socket, which takes longer");
+    });
     tell(&RelayTold::Ready {
         source,
         destination,
+        file: file.ok().map(|path| path.display().to_string()),
     });
     sender.run().map_err(|why| why.to_string())
 }

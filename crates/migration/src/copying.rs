@@ -20,7 +20,10 @@ const AUTO_CONVERGE: &str = "auto-converge";
 pub(crate) const POST_COPY: &str = "postcopy-ram";
 
 /// The one for several streams.
-const MULTIFD: &str = "multifd";
+pub(crate) const MULTIFD: &str = "multifd";
+
+/// The one for a stream that is written into a file.
+pub(crate) const MAPPED: &str = "mapped-ram";
 
 /// The one that registers all memory once, instead of each MiB when it is first sent: twice the pages a second. The
 /// memory is shared with the daemon, so it is no more pinned than it was.
@@ -101,7 +104,9 @@ impl Copying {
     pub(crate) fn capabilities(&self, is_on: bool) -> Value {
         let mut names = vec!["events", PAUSE];
         names.extend(self.is_rdma().then_some(PIN_ALL));
-        names.extend(self.channels.map(|_| MULTIFD));
+        names.extend(self.channels.filter(|_| is_on).map(|_| MULTIFD));
+        // Of a relay's file, which is offered to the source alone.
+        names.extend([MULTIFD, MAPPED].iter().filter(|_| !is_on));
         names.extend(self.auto_converge.then_some(AUTO_CONVERGE));
         names.extend(self.post_copy.then_some(POST_COPY));
         let state = |name: &str| is_on || name == "events";
@@ -178,6 +183,8 @@ mod tests {
         let expected = json!([
             { "capability": "events", "state": true },
             { "capability": PAUSE, "state": false },
+            { "capability": MULTIFD, "state": false },
+            { "capability": MAPPED, "state": false },
         ]);
         assert_eq!(off["capabilities"], expected);
     }

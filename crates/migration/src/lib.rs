@@ -52,7 +52,7 @@ pub use checks::{Plan, PlannedAdapter};
 pub use copying::Copying;
 pub use error::{Cause, Error};
 pub use progress::{MemoryProgress, Phase, PhaseTime, Progress, Report, Watcher};
-pub use relay::{Relay, RelayProgram};
+pub use relay::{Offered, Relay, RelayProgram};
 pub use revive::{Recovered, recover};
 
 use adapter::AdapterHandle;

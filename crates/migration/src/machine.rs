@@ -16,6 +16,7 @@ use crate::copying::Copying;
 use crate::error::Cause;
 use crate::pci::{self, Address, ConfigSpace, PortWrite};
 use crate::qmp::{Event, Monitor, QmpError, Version};
+use crate::relay::{Offered, Relay};
 
 /// QEMU's `query-migrate`, as far as it is used here.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -207,6 +208,18 @@ impl Machine {
         let before = copying.parameters_before(Side::Source, &before);
         self.execute("migrate-set-parameters", copying.parameters(Side::Source))?;
         Ok(before)
+    }
+
+    /// Has the source write its stream into the relay's file, if there is one.
+    pub(crate) fn offer(&mut self, relay: &Relay) -> Result<Option<Offered>, Cause> {
+        let offered = relay.offer(&mut self.monitor);
+        offered.map_err(|error| self.cause(&error))
+    }
+
+    /// The file is QEMU's no more.
+    pub(crate) fn withdraw(&mut self, offered: &Offered) -> Result<(), Cause> {
+        let withdrawn = offered.withdraw(&mut self.monitor);
+        withdrawn.map_err(|error| self.cause(&error))
     }
 
     /// Capabilities off again.

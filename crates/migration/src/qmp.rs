@@ -11,12 +11,15 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::socket_peercred;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -80,6 +83,14 @@ pub enum QmpError {
         socket: PathBuf,
         /// What came.
         what: String,
+    },
+    /// A file that is for it.
+    #[error("cannot open {} for QEMU: {error}", path.display())]
+    File {
+        /// Where it is.
+        path: PathBuf,
+        /// What the kernel says.
+        error: std::io::Error,
     },
     /// QEMU's own sentence.
     #[error("QEMU refuses {command}: {sentence}")]
@@ -219,6 +230,31 @@ impl Monitor {
         self.answer(self.asked, command, Instant::now() + COMMAND_LIMIT)
     }
 
+    /// Runs a command that takes a file.
+    ///
+    /// # Errors
+    /// As [`Monitor::execute`].
+    pub fn execute_with(
+        &mut self,
+        command: &str,
+        arguments: Value,
+        file: BorrowedFd<'_>,
+    ) -> Result<Value, QmpError> {
+        let line = self.lines(command, &[arguments]);
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let files = [file];
+        ancillary.push(SendAncillaryMessage::ScmRights(&files));
+        let stream = self.stream.get_mut();
+        let bytes = [IoSlice::new(line.as_bytes())];
+        let sent = sendmsg(&*stream, &bytes, &mut ancillary, SendFlags::NOSIGNAL);
+        // What did not fit follows without the file.
+        let sent = sent.map_err(Into::into);
+        let sent = sent.and_then(|count| stream.write_all(&line.as_bytes()[count..]));
+        sent.map_err(|_| self.ended())?;
+        self.answer(self.asked, command, Instant::now() + COMMAND_LIMIT)
+    }
+
     /// Runs a command once for each of the arguments, in their order. All are sent before the first is answered, so that QEMU
     /// does not wait for us between two. It also runs those behind one that it refuses.
     ///
@@ -240,14 +276,20 @@ impl Monitor {
     }
 
     fn send(&mut self, command: &str, arguments: &[Value]) -> Result<(), QmpError> {
+        let lines = self.lines(command, arguments);
+        let written = self.stream.get_mut().write_all(lines.as_bytes());
+        written.map_err(|_| self.ended())
+    }
+
+    /// A line for each, with the next numbers.
+    fn lines(&mut self, command: &str, arguments: &[Value]) -> String {
         let mut lines = String::new();
         for arguments in arguments {
             self.asked += 1;
             let request = json!({ "execute": command, "arguments": arguments, "id": self.asked });
             lines += &format!("{request}\n");
         }
-        let written = self.stream.get_mut().write_all(lines.as_bytes());
-        written.map_err(|_| self.ended())
+        lines
     }
 
     fn answer(&mut self, number: u64, command: &str, deadline: Instant) -> Result<Value, QmpError> {

@@ -3,9 +3,11 @@
 //! ```text
 //!   vrdma migrate ──stdin──► relay ════ RDMA ════► the destination's relay, which somebody has started
 //!                 ◄─stdout──   ▲
-//!          QEMU ───── unix ────┘
+//!          QEMU ── unix, file ─┘
 //! ```
 //! It ends with its input, so it does not outlive who started it. What it does with memory is its own business.
+
+mod file;
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
@@ -22,6 +24,7 @@ use crate::Hosts;
 use crate::blocks;
 use crate::error::Cause;
 use crate::machine::MemoryBackend;
+pub use file::Offered;
 
 /// How long both relays may take to map and register a little memory, and how much more of it they do in a second at
 /// least: some do a GiB in half of one.
@@ -47,6 +50,8 @@ pub struct Relay {
     child: Child,
     told: Receiver<RelayTold>,
     uris: [String; 2],
+    /// What the source's QEMU may write its stream into.
+    file: Option<PathBuf>,
 }
 
 impl Relay {
@@ -61,6 +66,7 @@ impl Relay {
             child,
             told,
             uris: Default::default(),
+            file: None,
         };
         let mut line =
             serde_json::to_vec(request).map_err(|error| Cause::new(error.to_string()))?;
@@ -73,7 +79,11 @@ impl Relay {
             Ok(RelayTold::Ready {
                 source,
                 destination,
-            }) => relay.uris = [source, destination],
+                file,
+            }) => {
+                relay.uris = [source, destination];
+                relay.file = file.map(Into::into);
+            }
             Ok(RelayTold::Failed { why }) => return Err(Cause::new(why)),
             Ok(RelayTold::Done { .. }) | Err(_) => {
                 return Err(Cause::new(format!(

@@ -22,6 +22,7 @@ use crate::error::{Cause, Error};
 use crate::machine::{Machine, Side};
 use crate::progress::Watcher;
 use crate::qmp::EventKind;
+use crate::relay::Offered;
 use crate::{Host, Hosts, Options, Transfer, flow};
 
 /// How long QEMU may take to cancel a migration.
@@ -40,6 +41,8 @@ pub(crate) struct Undo {
     /// What the source's parameters were, if that is known.
     pub(crate) parameters: Option<Value>,
     pub(crate) migrating: bool,
+    /// The relay's file, which the source's QEMU has.
+    pub(crate) file: Option<Offered>,
 }
 
 impl Undo {
@@ -50,6 +53,7 @@ impl Undo {
         capabilities: true,
         parameters: None,
         migrating: true,
+        file: None,
     };
 
     /// What could not be taken back, in sentences.
@@ -88,8 +92,13 @@ impl Undo {
             // For the next migration of somebody else, who would wait for us.
             let _ = source.reset_capabilities(copying);
         }
-        if let Some(before) = &self.parameters {
+        let files = self.file.as_ref().map(|file| &file.parameters);
+        for before in self.parameters.iter().chain(files) {
             let _ = source.execute("migrate-set-parameters", before.clone());
+        }
+        if let Some(file) = &self.file {
+            // It may have been withdrawn.
+            let _ = source.withdraw(file);
         }
         left
     }

@@ -9,9 +9,10 @@
 //! what the stream has, or newer: and then the page is dirty and comes again. The last pages come when the VM stands still.
 //! One queue pair carries pages and stream, hence the destination's QEMU reads nothing before the pages ahead of it are there.
 //!
-//! `stream` and `replies` are pure; `link` and `guest` have the `unsafe`. This room does not know QEMU's monitor, nor what a
+//! `stream` and `replies` are pure; `link`, `guest` and `stream_file` have the `unsafe`. This room does not know QEMU's monitor, nor what a
 //! migration is besides its stream: room `migration` tells it which blocks are where.
 
+mod end;
 mod failure;
 mod guest;
 mod link;
@@ -22,8 +23,10 @@ mod receiving;
 mod replies;
 mod sending;
 pub mod stream;
+mod stream_file;
 
 pub use failure::Failure;
 pub use pump::Passed;
 pub use receiving::Receiver;
 pub use sending::{Sender, Sending, SentBlock};
+pub use stream_file::{Mounter, mount};

@@ -1,4 +1,4 @@
-//! Between a QEMU's socket and the connection to the other relay, in both directions, until both have ended.
+//! Between a QEMU's end and the connection to the other relay, in both directions, until both have ended.
 //!
 //! ```text
 //!   QEMU ──read──► role (the source's takes pages out) ──► queue ──► connection
@@ -6,22 +6,18 @@
 //! ```
 //! One piece at a time in each direction: who is slow is waited for, and memory is bounded.
 
-use std::io::{self, ErrorKind, Read, Write as _};
 use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
+use crate::end::{Arrival, End, Piece};
 use crate::failure::Failure;
 use crate::link::{Link, Write};
 use crate::message::Message;
 use crate::queue::{Item, Queue, Run};
 use crate::sending::silent;
-
-/// Bytes that are read from QEMU at a time: what its socket holds.
-const PIECE_BYTES: usize = 256 << 10;
 
 /// Runs that are handed over at a time.
 const RUNS: usize = 64;
@@ -35,7 +31,7 @@ pub(crate) trait Role {
     const QEMU: &'static str;
 
     /// A piece from QEMU: how much of it was taken into the queue.
-    fn outward(&mut self, piece: &[u8], queue: &mut Queue) -> Result<usize, Failure>;
+    fn outward(&mut self, piece: Piece<'_>, queue: &mut Queue) -> Result<usize, Failure>;
 
     /// Whether nothing is taken from QEMU for the moment.
     fn is_waiting(&self) -> bool {
@@ -61,14 +57,11 @@ pub(crate) trait Role {
     fn place(&self, run: Run) -> Result<Write, Failure>;
 }
 
-pub(crate) struct Pump<'a, R> {
+pub(crate) struct Pump<'a, E, R> {
     link: &'a mut Link,
-    qemu: UnixStream,
+    qemu: E,
     role: R,
     queue: Queue,
-    piece: Vec<u8>,
-    /// Of the piece, what has not been taken.
-    unread: std::ops::Range<usize>,
     /// For QEMU.
     unwritten: Vec<u8>,
     written: usize,
@@ -87,30 +80,26 @@ pub struct Passed {
     pub forwarded_bytes: u64,
 }
 
-impl<'a, R: Role> Pump<'a, R> {
-    pub(crate) fn new(link: &'a mut Link, qemu: UnixStream, role: R) -> Result<Self, Failure> {
-        let set = qemu.set_nonblocking(true);
-        set.map_err(|error| Failure::new(format!("cannot use QEMU's socket: {error}")))?;
-        Ok(Self {
+impl<'a, E: End, R: Role> Pump<'a, E, R> {
+    pub(crate) fn new(link: &'a mut Link, qemu: E, role: R) -> Self {
+        Self {
             link,
             qemu,
             role,
             queue: Queue::default(),
-            piece: vec![0; PIECE_BYTES],
-            unread: 0..0,
             unwritten: Vec::new(),
             written: 0,
             qemu_ended: false,
             peer_ended: false,
             heard: Instant::now(),
-        })
+        }
     }
 
     /// Until both have ended, or one fails: QEMU's socket is closed then, and the other relay told why.
     pub(crate) fn run(mut self) -> Result<Passed, Failure> {
         let outcome = self.turns();
         if let Err(why) = &outcome {
-            let _ = self.qemu.shutdown(Shutdown::Both);
+            self.qemu.shutdown(Shutdown::Both);
             // It may be gone, and then nobody is to be told.
             let _ = last_words(self.link, why);
         }
@@ -173,8 +162,7 @@ impl<'a, R: Role> Pump<'a, R> {
             Some(Message::End) => {
                 self.role.ended()?;
                 self.peer_ended = true;
-                // It may have hung up already.
-                let _ = self.qemu.shutdown(Shutdown::Write);
+                self.qemu.shutdown(Shutdown::Write);
             }
             Some(Message::Failed(why)) => return Err(Failure::new(why)),
             _ => {
@@ -191,18 +179,9 @@ impl<'a, R: Role> Pump<'a, R> {
         if rest.is_empty() {
             return Ok(false);
         }
-        match self.qemu.write(rest) {
-            Ok(count) => {
-                self.written += count;
-                Ok(count > 0)
-            }
-            Err(error) if is_later(&error) => Ok(false),
-            Err(_) => Err(self.hung_up()),
-        }
-    }
-
-    fn hung_up(&self) -> Failure {
-        Failure::new(format!("{} has hung up; see its log", R::QEMU))
+        let count = self.qemu.write(rest).map_err(|_| hung_up::<R>())?;
+        self.written += count;
+        Ok(count > 0)
     }
 
     fn send(&mut self) -> Result<bool, Failure> {
@@ -237,20 +216,17 @@ impl<'a, R: Role> Pump<'a, R> {
         if !self.is_reading() {
             return Ok(false);
         }
-        if self.unread.is_empty() {
-            match self.qemu.read(&mut self.piece) {
-                Ok(0) => {
-                    self.qemu_ended = true;
-                    self.queue.push(Message::End);
-                    return Ok(true);
-                }
-                Ok(count) => self.unread = 0..count,
-                Err(error) if is_later(&error) => return Ok(false),
-                Err(_) => return Err(self.hung_up()),
+        match self.qemu.read().map_err(|_| hung_up::<R>())? {
+            Arrival::Nothing => return Ok(false),
+            Arrival::Piece => {}
+            Arrival::End => {
+                self.qemu_ended = true;
+                self.queue.push(Message::End);
+                return Ok(true);
             }
         }
-        let piece = &self.piece[self.unread.clone()];
-        self.unread.start += self.role.outward(piece, &mut self.queue)?;
+        let taken = self.role.outward(self.qemu.piece(), &mut self.queue)?;
+        self.qemu.take(taken).map_err(|_| hung_up::<R>())?;
         Ok(true)
     }
 
@@ -267,7 +243,7 @@ impl<'a, R: Role> Pump<'a, R> {
         wanted.set(PollFlags::OUT, self.written < self.unwritten.len());
         let [completions, events] = {
             let qemu = (!wanted.is_empty()).then(|| PollFd::new(&self.qemu, wanted));
-            wait(self.link, qemu, limit)?
+            wait(self.link, qemu.as_slice(), limit)?
         };
         if completions {
             self.link.notified();
@@ -295,14 +271,14 @@ impl<'a, R: Role> Pump<'a, R> {
     }
 }
 
-fn is_later(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+fn hung_up<R: Role>() -> Failure {
+    Failure::new(format!("{} has hung up; see its log", R::QEMU))
 }
 
-/// Waits for the connection, and for one thing more; whether completions came, and events.
+/// Waits for the connection, and for other things; whether completions came, and events.
 pub(crate) fn wait(
     link: &Link,
-    also: Option<PollFd<'_>>,
+    also: &[PollFd<'_>],
     limit: Option<Duration>,
 ) -> Result<[bool; 2], Failure> {
     let (completions, events) = (link.completions(), link.events());
@@ -310,7 +286,7 @@ pub(crate) fn wait(
         PollFd::new(&completions, PollFlags::IN),
         PollFd::new(&events, PollFlags::IN),
     ];
-    all.extend(also);
+    all.extend(also.iter().cloned());
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
     match poll(&mut all, limit.as_ref()) {
         Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -333,7 +309,7 @@ pub(crate) fn last_words(link: &mut Link, why: &Failure) -> Result<(), Failure> 
         if left.is_zero() {
             break;
         }
-        if !link.poll()? && wait(link, None, Some(left))?[0] {
+        if !link.poll()? && wait(link, &[], Some(left))?[0] {
             link.notified();
         }
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::end::{Piece, SocketEnd};
 use crate::failure::Failure;
 use crate::guest::{At, Mapped};
 use crate::link::{Link, Listener, Write};
@@ -122,8 +123,10 @@ impl Receiver {
             ))
         });
         let qemu = qemu.inspect_err(|why| drop(last_words(link, why)))?;
+        let qemu = SocketEnd::new(qemu);
+        let qemu = qemu.map_err(|error| Failure::new(format!("cannot use QEMU's socket: {error}")));
         let silence = self.silence;
-        Pump::new(link, qemu, Destination { silence })?.run()
+        Pump::new(link, qemu?, Destination { silence }).run()
     }
 }
 
@@ -173,9 +176,9 @@ struct Destination {
 impl Role for Destination {
     const QEMU: &'static str = "the destination's QEMU";
 
-    fn outward(&mut self, piece: &[u8], queue: &mut Queue) -> Result<usize, Failure> {
-        queue.forward(piece);
-        Ok(piece.len())
+    fn outward(&mut self, piece: Piece<'_>, queue: &mut Queue) -> Result<usize, Failure> {
+        queue.forward(piece.bytes);
+        Ok(piece.bytes.len())
     }
 
     /// A QEMU that sends a VM says something all the time, and the source's relay forwards it.

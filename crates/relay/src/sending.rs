@@ -1,12 +1,15 @@
 //! The relay at the source: takes the pages out of QEMU's stream and writes them into the destination's memory.
 
+use std::io;
 use std::net::SocketAddr;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use tempfile::TempDir;
 
+use crate::end::{Arrival, End, Piece, SocketEnd};
 use crate::failure::Failure;
 use crate::guest::{At, Mapped};
 use crate::link::{Link, Region, Write};
@@ -15,6 +18,7 @@ use crate::pump::{Passed, Pump, Role, last_words, wait};
 use crate::queue::{Queue, Run};
 use crate::replies::{Replies, ping};
 use crate::stream::{Block, Mark, Sink, Stream};
+use crate::stream_file::{Mounter, StreamFile};
 
 /// What is to be sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,6 +29,8 @@ pub struct Sending {
     pub process: u32,
     /// The blocks of shared memory.
     pub blocks: Vec<SentBlock>,
+    /// By what a file is mounted that QEMU may write its stream into.
+    pub mounter: Mounter,
 }
 
 /// A block, and where it is mapped in both QEMUs.
@@ -41,10 +47,12 @@ pub struct SentBlock {
 /// A relay that is connected to the other one, with all memory registered.
 pub struct Sender {
     link: Link,
-    role: Source,
+    blocks: Vec<Block>,
+    targets: Vec<(Region, ReadyBlock)>,
     listener: UnixListener,
     /// Migration URIs.
     uris: [String; 2],
+    file: io::Result<StreamFile>,
     // Fields end in their order: the connection before the memory.
     _memory: Vec<Mapped>,
     _folder: TempDir,
@@ -80,13 +88,11 @@ impl Sender {
         let (folder, listener, uri) = socket()?;
         Ok(Self {
             link,
-            role: Source {
-                stream: Stream::new(blocks),
-                targets: regions.into_iter().zip(ready.blocks).collect(),
-                asked: None,
-            },
+            blocks,
+            targets: regions.into_iter().zip(ready.blocks).collect(),
             listener,
             uris: [uri, ready.uri],
+            file: StreamFile::new(&sending.mounter),
             _memory: memory,
             _folder: folder,
         })
@@ -98,23 +104,86 @@ impl Sender {
         &self.uris
     }
 
+    /// The file that QEMU may write its stream into instead, with `mapped-ram` and multifd: it costs less.
+    ///
+    /// # Errors
+    /// When this host has no such files for us.
+    pub fn file(&self) -> Result<PathBuf, Failure> {
+        let file = self.file.as_ref().map_err(|error| {
+            Failure::new(format!("cannot mount a file for QEMU's stream: {error}"))
+        })?;
+        file.path()
+            .ok_or_else(|| Failure::new("the file for QEMU's stream is not open"))
+    }
+
     /// Waits for QEMU and relays until both sides have ended.
     ///
     /// # Errors
-    /// When either side fails. QEMU's socket is closed then, so that its migration fails and the VM runs on.
-    pub fn run(mut self) -> Result<Passed, Failure> {
-        let qemu = match accept(&self.listener, &mut self.link) {
-            Ok(qemu) => qemu,
-            Err(why) => {
-                let _ = last_words(&mut self.link, &why);
-                return Err(why);
-            }
+    /// When either side fails. QEMU's socket or file is closed then, so that its migration fails and the VM runs on.
+    pub fn run(self) -> Result<Passed, Failure> {
+        let Self {
+            mut link,
+            blocks,
+            targets,
+            listener,
+            file,
+            ..
+        } = self;
+        let link = &mut link;
+        let inlet = Inlet::wait(listener, file.ok(), link);
+        let source = |stream| Source {
+            stream,
+            targets,
+            asked: None,
         };
-        // A second stream would be one that is not read.
-        drop(self.listener);
-        let passed = Pump::new(&mut self.link, qemu, self.role)?.run();
-        self.link.disconnect();
+        let passed = match inlet.inspect_err(|why| drop(last_words(link, why)))? {
+            Inlet::Socket(qemu) => Pump::new(link, qemu, source(Stream::new(blocks))).run(),
+            Inlet::File(qemu) => Pump::new(link, qemu, source(Stream::of_file(blocks))).run(),
+        };
+        link.disconnect();
         passed
+    }
+}
+
+/// What QEMU has come by.
+enum Inlet {
+    Socket(SocketEnd),
+    File(StreamFile),
+}
+
+impl Inlet {
+    /// Waits for it. A second stream would be one that is not read, so the other way is closed then.
+    fn wait(
+        listener: UnixListener,
+        mut file: Option<StreamFile>,
+        link: &mut Link,
+    ) -> Result<Self, Failure> {
+        let cannot = |error| Failure::new(format!("cannot wait for QEMU: {error}"));
+        loop {
+            if let Ok((qemu, _)) = listener.accept() {
+                return SocketEnd::new(qemu).map(Self::Socket).map_err(cannot);
+            }
+            match file.as_mut().map(End::read) {
+                Some(Ok(Arrival::Piece)) => {
+                    let file = file.take();
+                    return file.map(Self::File).ok_or_else(|| Failure::new("no file"));
+                }
+                Some(Err(error)) => return Err(cannot(error)),
+                _ => {}
+            }
+            link.poll()?;
+            if link.front().is_some() || link.has_ended() {
+                return Err(Failure::new(
+                    "the destination's relay ended before QEMU came",
+                ));
+            }
+            link.arm()?;
+            if !link.poll()? {
+                let mut inlets = vec![PollFd::new(&listener, PollFlags::IN)];
+                inlets.extend(file.as_ref().map(|file| PollFd::new(file, PollFlags::IN)));
+                heed(link, &inlets, None)?;
+            }
+        }
     }
 }
 
@@ -170,7 +239,7 @@ pub(crate) fn rest(link: &mut Link, deadline: Option<Instant>) -> Result<(), Fai
     if left.is_some_and(|left| left.is_zero()) {
         return Err(silent());
     }
-    heed(link, None, left)
+    heed(link, &[], left)
 }
 
 /// Why a relay that waited for the other one ends.
@@ -178,7 +247,7 @@ pub(crate) fn silent() -> Failure {
     Failure::new("the other relay has been silent for too long")
 }
 
-fn heed(link: &mut Link, also: Option<PollFd<'_>>, limit: Option<Duration>) -> Result<(), Failure> {
+fn heed(link: &mut Link, also: &[PollFd<'_>], limit: Option<Duration>) -> Result<(), Failure> {
     let [completions, events] = wait(link, also, limit)?;
     if completions {
         link.notified();
@@ -214,24 +283,6 @@ fn socket() -> Result<(TempDir, UnixListener, String), Failure> {
     Ok((folder, listener, uri))
 }
 
-fn accept(listener: &UnixListener, link: &mut Link) -> Result<UnixStream, Failure> {
-    loop {
-        if let Ok((qemu, _)) = listener.accept() {
-            return Ok(qemu);
-        }
-        link.poll()?;
-        if link.front().is_some() || link.has_ended() {
-            return Err(Failure::new(
-                "the destination's relay ended before QEMU came",
-            ));
-        }
-        link.arm()?;
-        if !link.poll()? {
-            heed(link, Some(PollFd::new(listener, PollFlags::IN)), None)?;
-        }
-    }
-}
-
 /// What the source does with what passes.
 struct Source {
     stream: Stream,
@@ -243,8 +294,12 @@ struct Source {
 impl Role for Source {
     const QEMU: &'static str = "the source's QEMU";
 
-    fn outward(&mut self, piece: &[u8], queue: &mut Queue) -> Result<usize, Failure> {
-        let fed = self.stream.feed(piece, queue)?;
+    fn outward(&mut self, piece: Piece<'_>, queue: &mut Queue) -> Result<usize, Failure> {
+        if let Some(at) = piece.at {
+            self.stream.write(at, piece.bytes, queue)?;
+            return Ok(piece.bytes.len());
+        }
+        let fed = self.stream.feed(piece.bytes, queue)?;
         if fed.mark == Some(Mark::Advised) {
             queue.forward(&ping());
             self.asked = Some(Replies::default());

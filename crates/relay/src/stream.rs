@@ -10,18 +10,25 @@
 //! a stream that happens to have few pages. Nothing is held but one header, so memory is bounded whatever comes. The format
 //! is that of QEMU 4 to 11 (docs/devel/migration, observed at 11.1.3): one stream, with sections' footers or without.
 //!
+//! The source may write its stream into a file instead, where pages have places of their own (`mapped`): then all else is read
+//! as the stream above.
+//!
 //! It does not know where pages are, how they get there, nor what a device's state means: no length tells where that ends,
 //! so nothing behind the memory's end is looked at.
 
+mod capabilities;
 mod fault;
 mod header;
+mod mapped;
 mod memory;
 #[cfg(test)]
 mod tests;
 
 pub use fault::Fault;
 
+use capabilities::Capabilities;
 use header::{Header, Kind};
+use mapped::Spot;
 use memory::Memory;
 
 /// A guest's block of memory that is placed.
@@ -100,6 +107,7 @@ pub struct Stream {
     /// Of the header that is not complete.
     held: Vec<u8>,
     memory: Memory,
+    capabilities: Capabilities,
     /// The memory's section, by its number.
     section: Option<u32>,
     /// Whether the part of the memory that is read is the last one.
@@ -110,10 +118,21 @@ impl Stream {
     /// At its beginning, with the blocks that are placed.
     #[must_use]
     pub fn new(placed: Vec<Block>) -> Self {
+        Self::of(Memory::new(placed), Capabilities::default())
+    }
+
+    /// The same of one that is written into a file (the capability `mapped-ram`), see [`Stream::write`].
+    #[must_use]
+    pub fn of_file(placed: Vec<Block>) -> Self {
+        Self::of(Memory::of_file(placed), Capabilities::of_file())
+    }
+
+    fn of(memory: Memory, capabilities: Capabilities) -> Self {
         Self {
             state: State::At(Kind::Magic),
             held: Vec::new(),
-            memory: Memory::new(placed),
+            memory,
+            capabilities,
             section: None,
             is_last: false,
         }
@@ -169,6 +188,30 @@ impl Stream {
         })
     }
 
+    /// Takes what was written into the file at an offset. Bytes that are no page's go on from those before, wherever they are:
+    /// QEMU skips the places of pages.
+    ///
+    /// # Errors
+    /// As [`Stream::feed`].
+    pub fn write(&mut self, at: u64, bytes: &[u8], sink: &mut impl Sink) -> Result<(), Fault> {
+        match self.memory.spot(at, bytes.len())? {
+            Spot::Pages { block, offset } => self.memory.write(block, offset, bytes, sink),
+            Spot::Bitmap { block, byte } => self.memory.check_bitmap(block, byte, bytes),
+            Spot::Rest => self.feed_all(bytes, sink),
+        }
+    }
+
+    fn feed_all(&mut self, mut rest: &[u8], sink: &mut impl Sink) -> Result<(), Fault> {
+        while !rest.is_empty() {
+            let fed = self.feed(rest, sink)?;
+            if fed.mark == Some(Mark::Advised) {
+                return Err(Fault::PostCopyOfFile);
+            }
+            rest = &rest[fed.taken..];
+        }
+        Ok(())
+    }
+
     /// What was come to just now.
     fn mark(&self, before: State) -> Option<Mark> {
         match self.state {
@@ -220,8 +263,11 @@ impl Stream {
             _ => {}
         }
         let header = Header::parse(kind, held)?;
-        if header == Header::NoDetail {
-            return Ok(State::At(Kind::Section));
+        match header {
+            Header::NoDetail => return Ok(State::At(Kind::Section)),
+            Header::Capabilities { count } => return self.capabilities.begin(held, count, sink),
+            Header::Capability { name, left } => return self.capabilities.name(name, left, sink),
+            _ => {}
         }
         if header.is_end_of_ours() {
             sink.forward(held);
@@ -238,12 +284,6 @@ impl Stream {
             Header::Configuration { bytes } | Header::Detail { bytes } => {
                 State::pass(bytes, true, Kind::Detail)
             }
-            Header::Capabilities { count: 0 } => State::At(Kind::Detail),
-            Header::Capabilities { count } => State::At(Kind::Capability { left: count }),
-            Header::Capability { left } => State::At(match left {
-                0 => Kind::Detail,
-                left => Kind::Capability { left },
-            }),
             Header::Command { bytes, is_advice } => {
                 // Without a body it is of other things than memory.
                 if is_advice && bytes > 0 {
@@ -271,7 +311,11 @@ impl Stream {
                 self.is_last = is_last;
                 State::At(Kind::Page)
             }
-            Header::NoDetail | Header::End | Header::PostCopy => State::Through,
+            Header::NoDetail
+            | Header::Capabilities { .. }
+            | Header::Capability { .. }
+            | Header::End
+            | Header::PostCopy => State::Through,
         })
     }
 }

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use vrdma_api::{RelayRequest, RelayTold};
 use vrdma_migration::blocks::{self, RamBlock};
-use vrdma_migration::{Relay, RelayProgram};
+use vrdma_migration::{Offered, Relay, RelayProgram};
 
 use super::Machine;
 use crate::relay::WaitingRelay;
@@ -35,6 +35,8 @@ pub struct Placing<'a> {
 /// Both, ready for QEMUs that migrate.
 pub struct Relays {
     source: Relay,
+    /// What the source's QEMU writes its stream into.
+    file: Option<Offered>,
     destination: WaitingRelay,
 }
 
@@ -52,23 +54,30 @@ impl Relays {
             process: source.process.id(),
             blocks: blocks::placed(&[BACKEND], &lists[0], &lists[1])?,
         };
+        let relay = Relay::start(&sender(placing), &request)?;
         Ok(Self {
-            source: Relay::start(&sender(placing), &request)?,
+            file: relay.offer(&mut source.monitor)?,
+            source: relay,
             destination: listening,
         })
     }
 
     /// The migration URIs of the source's QEMU and the destination's.
     #[must_use]
-    pub fn uris(&self) -> &[String; 2] {
-        self.source.uris()
+    pub fn uris(&self) -> [String; 2] {
+        let [socket, destination] = self.source.uris().clone();
+        let source = self.file.as_ref().map_or(socket, |file| file.uri.clone());
+        [source, destination]
     }
 
-    /// Waits for their ends; the processor time of each.
+    /// Waits for their ends, when this QEMU has sent all; the processor time of each.
     ///
     /// # Errors
     /// When one ends badly.
-    pub fn finish(self) -> Result<[Duration; 2]> {
+    pub fn finish(self, source: &mut Machine) -> Result<[Duration; 2]> {
+        if let Some(file) = &self.file {
+            file.withdraw(&mut source.monitor)?;
+        }
         let source = match self.source.finish() {
             Some(RelayTold::Done { processor_ms, .. }) => processor_ms,
             Some(RelayTold::Failed { why }) => bail!("the source's relay: {why}"),

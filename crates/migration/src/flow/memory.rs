@@ -23,6 +23,7 @@ impl Flow<'_> {
     /// Until the VM stands still and QEMU waits for us.
     pub(super) fn copy(&mut self) -> Result<(), Cause> {
         self.begin(Phase::Copy)?;
+        self.offer_file()?;
         let [from, to] = self.uris();
         let hosts = self.hosts();
         let destination = &mut hosts.destination.machine;
@@ -34,7 +35,9 @@ impl Flow<'_> {
                 Some(event) => match event.kind {
                     EventKind::Stop => self.stopped = Some(event.at),
                     EventKind::Resume => self.stopped = None,
-                    EventKind::Migration(status) if status == "pre-switchover" => return Ok(()),
+                    EventKind::Migration(status) if status == "pre-switchover" => {
+                        return self.withdraw_file();
+                    }
                     EventKind::Migration(status) => self.check_source(&status, "pre-switchover")?,
                     EventKind::Pass(pass) => self.start_post_copy(pass)?,
                 },
@@ -48,8 +51,27 @@ impl Flow<'_> {
     pub(super) fn uris(&self) -> [Value; 2] {
         let uri = &self.transfer.options.memory.uri;
         let relay = self.transfer.relay.as_ref();
-        let uris = relay.map_or([uri, uri], |relay| relay.uris().each_ref());
+        let mut uris = relay.map_or([uri, uri], |relay| relay.uris().each_ref());
+        if let Some(file) = &self.undo.file {
+            uris[0] = &file.uri;
+        }
         uris.map(|uri| json!({ "uri": uri }))
+    }
+
+    /// The source's QEMU writes its stream into the relay's file, unless memory is to follow: that takes questions back.
+    fn offer_file(&mut self) -> Result<(), Cause> {
+        let relay = self.transfer.relay.as_ref();
+        if let Some(relay) = relay.filter(|_| !self.transfer.options.memory.post_copy) {
+            self.undo.file = self.transfer.hosts.source.machine.offer(relay)?;
+        }
+        Ok(())
+    }
+
+    /// All pages but the last ones have come, so QEMU has opened it.
+    fn withdraw_file(&mut self) -> Result<(), Cause> {
+        let source = &mut self.transfer.hosts.source.machine;
+        let file = self.undo.file.as_ref();
+        file.map_or(Ok(()), |file| source.withdraw(file))
     }
 
     /// A relay that has ended is told before QEMU notices.

@@ -69,6 +69,26 @@ pub enum Fault {
     /// Its length.
     #[error("a page comes in {0} bytes")]
     Encoded(usize),
+    /// A list that no QEMU has.
+    #[error("the configuration has a list of {0} capabilities")]
+    Capabilities(u32),
+    /// Where a block is in the file that QEMU writes.
+    #[error(
+        "where the block \"{0}\" is in the file is not as QEMU 9 to 11 have it; use another --memory"
+    )]
+    Offsets(String),
+    /// Something at a page's place that is no page.
+    #[error("at {0:#x} of a block something is written that is not whole pages")]
+    PartOfPage(u64),
+    /// Memory that is not placed.
+    #[error("too much memory that is not shared is written at once; use another --memory")]
+    OtherPages,
+    /// Pages that became zeros and were left out, while the destination has what they were.
+    #[error("pages of the block \"{0}\" were left out; set zero-page-detection to none")]
+    LeftOut(String),
+    /// Memory that follows the VM cannot be written into a file.
+    #[error("post-copy is announced in a file")]
+    PostCopyOfFile,
     /// Blocks do not add up.
     #[error("the list of blocks does not add up to the memory's bytes")]
     Blocks,

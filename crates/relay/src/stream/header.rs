@@ -28,9 +28,6 @@ const MEMORY_VERSION: u32 = 4;
 /// 4096 bytes.
 const PAGE_BITS: u32 = 12;
 
-/// Capabilities that put something else into the stream, or leave pages out of it.
-const REFUSED: [&[u8]; 3] = [b"x-ignore-shared", b"mapped-ram", b"multifd"];
-
 /// What a header is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
@@ -58,7 +55,7 @@ pub(super) enum Header<'a> {
     Detail { bytes: u64 },
     NoDetail,
     Capabilities { count: u32 },
-    Capability { left: u32 },
+    Capability { name: &'a [u8], left: u32 },
     Command { bytes: u16, is_advice: bool },
     Advice,
     Begin { section: u32, name: &'a [u8] },
@@ -120,7 +117,8 @@ impl<'a> Header<'a> {
                 false => Err(Fault::NotAStream),
             },
             Kind::Detail => Self::detail(held),
-            Kind::Capability { left } => capability(held).map(|()| Self::Capability {
+            Kind::Capability { left } => Ok(Self::Capability {
+                name: held.get(1..).unwrap_or_default(),
                 left: left.saturating_sub(1),
             }),
             Kind::Advice { .. } => Ok(Self::Advice),
@@ -185,14 +183,6 @@ impl<'a> Header<'a> {
             b"configuration/uuid" => Ok(Self::Detail { bytes: 16 }),
             name => Err(Fault::UnknownDetail(text(name))),
         }
-    }
-}
-
-fn capability(held: &[u8]) -> Result<(), Fault> {
-    let name = held.get(1..).unwrap_or_default();
-    match REFUSED.contains(&name) {
-        true => Err(Fault::Capability(text(name))),
-        false => Ok(()),
     }
 }
 

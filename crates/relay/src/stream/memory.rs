@@ -6,12 +6,13 @@
 
 use super::fault::text;
 use super::header::Kind;
+use super::mapped::{MappedFile, OFFSETS_BYTES, Spot};
 use super::{Block, Fault, PAGE_BYTES, Page, Sink, State};
 
 // Flags of a page (migration/ram.c); the offset is in the bits above.
 const ZERO: u64 = 0x02;
 const LIST: u64 = 0x04;
-const PAYLOAD: u64 = 0x08;
+pub(super) const PAYLOAD: u64 = 0x08;
 const END: u64 = 0x10;
 const SAME_BLOCK: u64 = 0x20;
 const DELTA: u64 = 0x40;
@@ -40,6 +41,8 @@ pub(super) struct Memory {
     /// Of blocks that are to be listed yet.
     unlisted: u64,
     is_post_copy: bool,
+    /// Where pages are, if the stream is written into a file.
+    file: Option<MappedFile>,
 }
 
 impl Memory {
@@ -49,7 +52,44 @@ impl Memory {
             current: None,
             unlisted: 0,
             is_post_copy: false,
+            file: None,
         }
+    }
+
+    pub(super) fn of_file(placed: Vec<Block>) -> Self {
+        Self {
+            file: Some(MappedFile::default()),
+            ..Self::new(placed)
+        }
+    }
+
+    /// What is at an offset of the file.
+    pub(super) fn spot(&self, at: u64, bytes: usize) -> Result<Spot, Fault> {
+        let file = self.file.as_ref();
+        file.map_or(Ok(Spot::Rest), |file| file.spot(at, bytes))
+    }
+
+    /// Pages, where the file has those of a block.
+    pub(super) fn write(
+        &mut self,
+        block: usize,
+        offset: u64,
+        bytes: &[u8],
+        sink: &mut impl Sink,
+    ) -> Result<(), Fault> {
+        let file = self.file.as_mut();
+        file.map_or(Ok(()), |file| file.write(block, offset, bytes, sink))
+    }
+
+    /// A part of a block's bitmap.
+    pub(super) fn check_bitmap(
+        &self,
+        block: usize,
+        byte: usize,
+        bytes: &[u8],
+    ) -> Result<(), Fault> {
+        let file = self.file.as_ref();
+        file.map_or(Ok(()), |file| file.check_bitmap(block, byte, bytes))
     }
 
     /// The list of blocks is longer then.
@@ -87,6 +127,9 @@ impl Memory {
         let (offset, flags) = (word & !FLAGS, word & FLAGS);
         match flags {
             END => {
+                if let Some(file) = &mut self.file {
+                    file.end_part(sink);
+                }
                 sink.forward(held);
                 return Ok(match is_last {
                     true => State::Through,
@@ -186,7 +229,9 @@ impl Memory {
         // Where pages of the host are larger, post-copy needs to know.
         let is_large = |index: usize| self.placed[index].page_bytes != PAGE_BYTES;
         let has_size = self.is_post_copy && whole && self.index(name).is_some_and(is_large);
-        1 + usize::from(*length) + 8 + if has_size { 8 } else { 0 }
+        let size = if has_size { 8 } else { 0 };
+        let offsets = self.file.as_ref().map_or(0, |_| OFFSETS_BYTES);
+        1 + usize::from(*length) + 8 + size + offsets
     }
 
     pub(super) fn block(&mut self, held: &[u8], sink: &mut impl Sink) -> Result<State, Fault> {
@@ -205,7 +250,14 @@ impl Memory {
         if bytes == 0 {
             return Err(Fault::Blocks);
         }
-        sink.forward(held);
+        let mut kept = held;
+        let placed = self.index(name);
+        if let Some(file) = &mut self.file {
+            let (ahead, offsets) = held.split_at(held.len().saturating_sub(OFFSETS_BYTES));
+            file.add(name, placed, bytes, offsets)?;
+            kept = ahead;
+        }
+        sink.forward(kept);
         Ok(self.next_block())
     }
 

@@ -1,5 +1,7 @@
 //! Streams as QEMU 11.1.3 writes them, cut anywhere, and streams that it does not write.
 
+mod of_file;
+
 use proptest::prelude::*;
 
 use super::*;

@@ -59,7 +59,7 @@ pub(super) fn migrate(
         Migration::Qemu { uri, channels } => (None, [uri.clone(), uri.clone()], *channels),
         Migration::Relays(placing) => {
             let relays = Relays::start(placing, machines)?;
-            let uris = relays.uris().clone();
+            let uris = relays.uris();
             (Some(relays), uris, None)
         }
     };
@@ -71,7 +71,8 @@ pub(super) fn migrate(
     };
     let migrated = precopy::migrate([&mut source, &mut destination], &transfer, |_| Ok(()));
     let cost = migrated.with_context(|| format!("{}{}", source.said(), destination.said()))?;
-    let of_relays = relays.map_or(Ok(Default::default()), Relays::finish)?;
+    let of_relays = relays.map(|relays| relays.finish(&mut source));
+    let of_relays = of_relays.transpose()?.unwrap_or_default();
     Ok(Took {
         pages: cost.pages,
         seconds: cost.total.as_secs_f64(),

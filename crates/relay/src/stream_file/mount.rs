@@ -1,0 +1,135 @@
+//! The file system of the one file, made by a process of its own and attached to no folder.
+//!
+//! ```text
+//!   relay ── starts ──► mounter: namespaces of its own, unless it is privileged; /dev/fuse; a detached mount
+//!         ◄── "DEVICE MOUNT", two descriptors' numbers ──'   `── waits until its input ends
+//! ```
+//! Who is not privileged may mount only in a user namespace of its own, where it could not be what else a relay must be. The mount
+//! is in no tree of folders, so that nothing is left of it when nobody has it open.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
+use rustix::mount::{fsconfig_create, fsconfig_set_string, fsmount, fsopen};
+use rustix::process::{
+    Pid, PidfdFlags, PidfdGetfdFlags, getegid, geteuid, pidfd_getfd, pidfd_open,
+};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+use super::request::MODE;
+
+/// How a process is started that calls [`mount`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mounter {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+}
+
+/// What the mounter made.
+pub(super) struct Made {
+    /// By which the file is served.
+    pub(super) device: OwnedFd,
+    /// Its root is the file.
+    pub(super) mount: OwnedFd,
+}
+
+impl Mounter {
+    pub(super) fn run(&self) -> io::Result<Made> {
+        let mut child = Command::new(&self.program)
+            .args(&self.arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let made = take(&mut child);
+        // Its input ends here, and so does it.
+        let output = child.wait_with_output()?;
+        made.map_err(|error| {
+            let said = String::from_utf8_lossy(&output.stderr);
+            match said.trim() {
+                "" => error,
+                said => io::Error::other(said.to_owned()),
+            }
+        })
+    }
+}
+
+/// Two descriptors of the child's.
+fn take(child: &mut Child) -> io::Result<Made> {
+    let mut line = String::new();
+    if let Some(output) = &mut child.stdout {
+        BufReader::new(output).read_line(&mut line)?;
+    }
+    let numbers = line
+        .trim()
+        .split_once(' ')
+        .and_then(|(device, mount)| Some([device.parse().ok()?, mount.parse().ok()?]));
+    let [device, mount] =
+        numbers.ok_or_else(|| io::Error::other("it does not say what it mounted"))?;
+    let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+    let get = |number| pidfd_getfd(&process, number, PidfdGetfdFlags::empty());
+    Ok(Made {
+        device: get(device)?,
+        mount: get(mount)?,
+    })
+}
+
+/// Mounts the file, tells of it on the standard output, and waits until the standard input ends. For a process that does
+/// nothing else, see [`Mounter`].
+///
+/// # Errors
+/// When the kernel does not allow it.
+pub fn mount() -> io::Result<()> {
+    let made = make().or_else(|_| {
+        enter()?;
+        make()
+    })?;
+    let mut output = io::stdout().lock();
+    writeln!(
+        output,
+        "{} {}",
+        made.device.as_raw_fd(),
+        made.mount.as_raw_fd()
+    )?;
+    output.flush()?;
+    io::stdin().lock().read_to_end(&mut Vec::new()).map(drop)
+}
+
+/// Namespaces where this user may mount, with the same numbers of users.
+fn enter() -> io::Result<()> {
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    // SAFETY: neither flag separates descriptors, which others of this process would count on.
+    unsafe { unshare_unsafe(UnshareFlags::NEWUSER | UnshareFlags::NEWNS) }?;
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+    fs::write("/proc/self/gid_map", format!("{group} {group} 1"))
+}
+
+fn make() -> io::Result<Made> {
+    let device = File::options().read(true).write(true).open("/dev/fuse")?;
+    let options = [
+        ("fd", device.as_raw_fd().to_string()),
+        ("rootmode", format!("{MODE:o}")),
+        ("user_id", geteuid().as_raw().to_string()),
+        ("group_id", getegid().as_raw().to_string()),
+    ];
+    let context = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in options {
+        fsconfig_set_string(&context, key, value)?;
+    }
+    fsconfig_create(&context)?;
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)?;
+    Ok(Made {
+        device: device.into(),
+        mount,
+    })
+}
