@@ -26,7 +26,7 @@ test: setup check ## every test, guests included
 	cargo xtask lab survive --short --seconds 4
 	cargo xtask lab survive --short --seconds 4 --upgrade
 	cargo xtask lab migrate --times 2 --only srq --crash
-	cargo xtask lab migrate --times 2 --only "20 MiB"
+	cargo xtask lab migrate --times 2 --only "20 MiB" --memory direct
 	cargo xtask lab migrate --times 2 --only each --two-adapters --libvirt
 	cargo xtask lab migrate --times 2 --only rc_ping --memory direct --post-copy
 	cargo xtask lab migrate --times 2 --only rping --peers process --memory rdma

@@ -1,5 +1,5 @@
-//! What the source's QEMU writes into its migration, in reads of any size: no page is placed outside of its block, and
-//! nothing but placed pages leaves the stream.
+//! What the source's QEMU writes into its migration, in reads of any size, or into a file, at any offset: no page is placed
+//! outside of its block, and nothing but placed pages leaves the stream.
 
 use vrdma_relay::stream::{Block, PAGE_BYTES, Page, Sink, Stream};
 
@@ -10,6 +10,9 @@ const PAGES: u64 = 16;
 
 /// Bytes that a page's header may be longer where it is forwarded: the name of its block, which the page before had.
 const NAME_BYTES_MAX: usize = 256;
+
+/// Where writes into a file are.
+const OFFSETS: u64 = 4 << 20;
 
 /// A page's header is no shorter.
 const HEADER_BYTES: usize = 8;
@@ -33,14 +36,54 @@ impl Sink for Out {
     }
 }
 
-/// Runs an input: blocks that arrive one after the other.
-pub fn run(bytes: &[u8]) {
-    let mut input = Input::new(bytes);
-    let mut stream = Stream::new(vec![Block {
+/// The block that is placed.
+fn placed() -> Vec<Block> {
+    vec![Block {
         name: b"ram".to_vec(),
         bytes: PAGES * PAGE_BYTES,
         page_bytes: PAGE_BYTES,
-    }]);
+    }]
+}
+
+/// Runs an input: blocks that arrive one after the other, or are written at offsets.
+pub fn run(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    match input.byte() % 2 {
+        0 => read(&mut input),
+        _ => write(&mut input),
+    }
+}
+
+/// Of a file. Offsets are those of the first MiBs, where blocks are that fit.
+fn write(input: &mut Input<'_>) {
+    let mut stream = Stream::of_file(placed());
+    let mut out = Out::default();
+    let mut came = 0;
+    let mut at = 0;
+    while !input.is_empty() {
+        // It goes on, or is elsewhere, as often as not at a page.
+        match input.byte() % 4 {
+            0 => at = u64::from(input.word()) % OFFSETS,
+            1 => at = u64::from(input.word()) % OFFSETS / PAGE_BYTES * PAGE_BYTES,
+            _ => {}
+        }
+        let piece = match input.byte() % 4 {
+            0 => &[1; PAGE_BYTES as usize],
+            _ => input.block(),
+        };
+        if stream.write(at, piece, &mut out).is_err() {
+            return;
+        }
+        at += piece.len() as u64;
+        came += piece.len();
+        assert!(out.pages <= came / HEADER_BYTES);
+        let most = came + came / HEADER_BYTES * NAME_BYTES_MAX;
+        assert!(out.forwarded <= most, "nothing is made up");
+    }
+}
+
+fn read(input: &mut Input<'_>) {
+    let mut stream = Stream::new(placed());
     let mut out = Out::default();
     let mut came = 0;
     while !input.is_empty() {

@@ -266,6 +266,10 @@ impl<'a> Flow<'a> {
 
     fn abort(&mut self, why: &Cause) -> Error {
         self.watcher.progress(&Progress::Aborting);
+        if self.undo.file.is_some() {
+            // QEMU cannot cancel what a relay that is stuck has not written: a write into a file is not interrupted.
+            self.transfer.relay = None;
+        }
         let undo = &self.undo;
         let Hosts {
             source,

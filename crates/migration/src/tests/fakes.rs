@@ -367,6 +367,7 @@ impl World {
                 json!([{ "id": "vrdma-memory", "size": size, "share": share }])
             }
             "query-pci" => self.pci(is_there),
+            "add-fd" => json!({ "fdset-id": 5, "fd": 9 }),
             "human-monitor-command" => Value::String(self.monitor(said.unwrap())),
             _ => json!({}),
         }

@@ -80,3 +80,79 @@ fn what_the_relay_says_explains_a_broken_stream() {
     assert!(error.contains("the other relay has gone"), "{error}");
     assert!(stage.source_runs());
 }
+
+/// What a relay says that has a file.
+fn ready_with_file(stage: &Stage) -> String {
+    let file = stage.file("stream");
+    std::fs::write(&file, "").unwrap();
+    let ready = json!({ "source": "unix:/here", "destination": "unix:/there", "file": file });
+    json!({ "ready": ready }).to_string()
+}
+
+/// What the source's QEMU was asked between two commands.
+fn asked_between(stage: &Stage, from: &str, to: &str) -> Vec<String> {
+    let changes = stage.changes().into_iter();
+    let after = changes.skip_while(|line| line != from).skip(1);
+    let within = after.take_while(|line| line != to);
+    within.filter(|line| line.starts_with("source ")).collect()
+}
+
+#[test]
+fn the_source_gets_the_relays_file_and_gives_it_up_when_pages_have_come() {
+    let stage = Stage::with(Fault::None);
+    let options = options(&stage, &ready_with_file(&stage), "cat > /dev/null");
+    let migration = Migration::prepare(options).unwrap();
+    migration.run(&mut |_: &Progress| ()).unwrap();
+    assert_eq!(stage.uris(), ["unix:/there", "file:/dev/fdset/5"]);
+    let before = asked_between(
+        &stage,
+        "destination migrate-set-parameters",
+        "source migrate",
+    );
+    let set_up = [
+        "source add-fd",
+        "source migrate-set-capabilities true",
+        "source migrate-set-parameters",
+    ];
+    assert_eq!(before, set_up);
+    let rest = asked_between(&stage, "source migrate", "source migrate-continue");
+    assert_eq!(rest, ["source remove-fd"]);
+}
+
+#[test]
+fn a_file_is_taken_back_with_all_else() {
+    let stage = Stage::with(Fault::CopyFails);
+    let options = options(&stage, &ready_with_file(&stage), "cat > /dev/null");
+    let migration = Migration::prepare(options).unwrap();
+    migration.run(&mut |_: &Progress| ()).unwrap_err();
+    let undone = asked_between(&stage, "source migrate", "");
+    let expected = [
+        "source POST thaw",
+        "source migrate-set-capabilities false",
+        "source migrate-set-parameters",
+        "source migrate-set-parameters",
+        "source remove-fd",
+    ];
+    assert_eq!(undone, expected);
+    assert!(stage.source_runs());
+}
+
+#[test]
+fn post_copy_and_files_that_cannot_be_opened() {
+    let stage = Stage::with(Fault::None);
+    let mut follows = options(&stage, &ready_with_file(&stage), "cat > /dev/null");
+    follows.memory.post_copy = true;
+    let migration = Migration::prepare(follows).unwrap();
+    migration.run(&mut |_: &Progress| ()).unwrap();
+    assert_eq!(stage.uris(), ["unix:/there", "unix:/here"]);
+    let stage = Stage::with(Fault::None);
+    let ready =
+        r#"{"ready":{"source":"unix:/here","destination":"unix:/there","file":"/nowhere"}}"#;
+    let migration = Migration::prepare(options(&stage, ready, "cat > /dev/null")).unwrap();
+    let error = migration.run(&mut |_: &Progress| ()).unwrap_err();
+    assert!(
+        error.to_string().contains("cannot open /nowhere for QEMU"),
+        "{error}"
+    );
+    assert!(stage.source_runs());
+}
