@@ -197,3 +197,117 @@ impl End for StreamFile {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    /// How long the kernel may take for anything.
+    const PATIENCE: Timespec = Timespec {
+        tv_sec: 10,
+        tv_nsec: 0,
+    };
+
+    /// No test: what another one starts as a mounter.
+    #[test]
+    fn mounter() {
+        if std::env::var_os("VRDMA_TEST_MOUNTER").is_some() {
+            mount().unwrap();
+        }
+    }
+
+    fn file() -> StreamFile {
+        let test = std::env::current_exe().unwrap();
+        // Threads keep the mounter from making namespaces of its own, and a test has some.
+        let enter = match geteuid().is_root() {
+            true => "",
+            false => "unshare --user --map-root-user --mount",
+        };
+        let arguments = format!(
+            "VRDMA_TEST_MOUNTER=1 exec {enter} {} --exact --nocapture stream_file::tests::mounter",
+            test.display()
+        );
+        let mounter = Mounter {
+            program: "/bin/sh".into(),
+            arguments: ["-c".to_owned(), arguments].to_vec(),
+        };
+        StreamFile::new(&mounter).unwrap()
+    }
+
+    /// The next piece or the end; an error if neither comes.
+    fn arrival(file: &mut StreamFile) -> Arrival {
+        loop {
+            match file.read().unwrap() {
+                Arrival::Nothing => {
+                    let mut waiting = [PollFd::new(&*file, PollFlags::IN)];
+                    assert_eq!(poll(&mut waiting, Some(&PATIENCE)), Ok(1), "nothing comes");
+                }
+                arrival => return arrival,
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_written_arrives_with_its_offset_and_closing_is_the_end() {
+        let mut file = file();
+        let path = file.path().unwrap();
+        let writer = thread::spawn(move || {
+            let opened = File::options().write(true).open(path).unwrap();
+            opened.write_all_at(&[7; 600 << 10], 5 << 30).unwrap();
+            opened.write_all_at(b"rest", 3).unwrap();
+        });
+        let mut pieces = Vec::new();
+        while arrival(&mut file) == Arrival::Piece {
+            let piece = file.piece();
+            pieces.push((piece.at.unwrap(), piece.bytes.len(), piece.bytes[0]));
+            let length = piece.bytes.len();
+            file.take(length).unwrap();
+        }
+        assert_eq!(pieces, [(5 << 30, 600 << 10, 7), (3, 4, b'r')]);
+        writer.join().unwrap();
+    }
+
+    #[test]
+    fn a_second_writer_is_refused_and_one_that_never_wrote_is_no_end() {
+        let mut file = file();
+        let path = file.path().unwrap();
+        let writer = thread::spawn(move || {
+            let open = || File::options().write(true).open(&path).unwrap();
+            drop(open());
+            let first = open();
+            first.write_all_at(b"first", 0).unwrap();
+            let refused = open().write_all_at(b"second", 0).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::ResourceBusy);
+        });
+        assert_eq!(arrival(&mut file), Arrival::Piece);
+        assert_eq!(file.piece().bytes, b"first");
+        file.take(5).unwrap();
+        assert_eq!(arrival(&mut file), Arrival::End);
+        writer.join().unwrap();
+    }
+
+    #[test]
+    fn a_writer_outlives_who_served_the_file() {
+        let mut file = file();
+        let path = file.path().unwrap();
+        let writer = thread::spawn(move || {
+            let opened = File::options().write(true).open(path).unwrap();
+            let failed = opened.write_all_at(b"lost", 0).unwrap_err();
+            // As QEMU, which aborts if this fails.
+            (failed.raw_os_error(), close(opened))
+        });
+        assert_eq!(arrival(&mut file), Arrival::Piece);
+        drop(file);
+        let (failed, closed) = writer.join().unwrap();
+        assert!(failed.is_some());
+        assert_eq!(closed, 0);
+    }
+
+    /// What `close` says, which a file's end does not tell.
+    fn close(file: File) -> i32 {
+        // SAFETY: the descriptor is owned here, and nobody uses it afterwards.
+        unsafe { libc::close(std::os::fd::IntoRawFd::into_raw_fd(file)) }
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   relay ── starts ──► mounter: namespaces of its own, unless it is privileged; /dev/fuse; a detached mount
-//!         ◄── "DEVICE MOUNT", two descriptors' numbers ──'   `── waits until its input ends
+//!         ◄── "mounted: DEVICE MOUNT", two descriptors ──'   `── waits until its input ends
 //! ```
 //! Who is not privileged may mount only in a user namespace of its own, where it could not be what else a relay must be. The mount
 //! is in no tree of folders, so that nothing is left of it when nobody has it open.
@@ -21,6 +21,9 @@ use rustix::process::{
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use super::request::MODE;
+
+/// Ahead of two descriptors' numbers.
+const MOUNTED: &str = "mounted: ";
 
 /// How a process is started that calls [`mount`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,14 +65,12 @@ impl Mounter {
 
 /// Two descriptors of the child's.
 fn take(child: &mut Child) -> io::Result<Made> {
-    let mut line = String::new();
-    if let Some(output) = &mut child.stdout {
-        BufReader::new(output).read_line(&mut line)?;
-    }
-    let numbers = line
-        .trim()
-        .split_once(' ')
-        .and_then(|(device, mount)| Some([device.parse().ok()?, mount.parse().ok()?]));
+    let output = child.stdout.as_mut().map(BufReader::new);
+    let mut lines = output
+        .into_iter()
+        .flat_map(BufRead::lines)
+        .map_while(Result::ok);
+    let numbers = lines.find_map(|line| numbers(&line));
     let [device, mount] =
         numbers.ok_or_else(|| io::Error::other("it does not say what it mounted"))?;
     let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
@@ -78,6 +79,12 @@ fn take(child: &mut Child) -> io::Result<Made> {
         device: get(device)?,
         mount: get(mount)?,
     })
+}
+
+/// Of a line that the mounter says.
+fn numbers(line: &str) -> Option<[i32; 2]> {
+    let (device, mount) = line.strip_prefix(MOUNTED)?.split_once(' ')?;
+    Some([device.parse().ok()?, mount.parse().ok()?])
 }
 
 /// Mounts the file, tells of it on the standard output, and waits until the standard input ends. For a process that does
@@ -91,12 +98,8 @@ pub fn mount() -> io::Result<()> {
         make()
     })?;
     let mut output = io::stdout().lock();
-    writeln!(
-        output,
-        "{} {}",
-        made.device.as_raw_fd(),
-        made.mount.as_raw_fd()
-    )?;
+    let numbers = [&made.device, &made.mount].map(AsRawFd::as_raw_fd);
+    writeln!(output, "\n{MOUNTED}{} {}", numbers[0], numbers[1])?;
     output.flush()?;
     io::stdin().lock().read_to_end(&mut Vec::new()).map(drop)
 }
