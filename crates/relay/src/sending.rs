@@ -1,12 +1,15 @@
 //! The relay at the source: takes the pages out of QEMU's stream and writes them into the destination's memory.
 
+use std::fs;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
+use rustix::process::{getegid, geteuid};
 use tempfile::TempDir;
 
 use crate::end::{Arrival, End, Piece, SocketEnd};
@@ -92,7 +95,7 @@ impl Sender {
             targets: regions.into_iter().zip(ready.blocks).collect(),
             listener,
             uris: [uri, ready.uri],
-            file: StreamFile::new(&sending.mounter),
+            file: stream_file(sending),
             _memory: memory,
             _folder: folder,
         })
@@ -143,6 +146,18 @@ impl Sender {
         link.disconnect();
         passed
     }
+}
+
+/// A file that QEMU can write.
+fn stream_file(sending: &Sending) -> io::Result<StreamFile> {
+    let group = fs::metadata(format!("/proc/{}", sending.process))?.gid();
+    // The kernel has no number for another group, in a user namespace of ours.
+    if !geteuid().is_root() && group != getegid().as_raw() {
+        return Err(io::Error::other(format!(
+            "QEMU is of group {group}; run this in that group"
+        )));
+    }
+    StreamFile::new(&sending.mounter)
 }
 
 /// What QEMU has come by.
