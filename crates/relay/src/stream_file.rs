@@ -77,10 +77,12 @@ impl StreamFile {
         let path = format!("/proc/self/fd/{}", made.mount.as_raw_fd());
         let (tell, told) = channel();
         thread::spawn(move || {
-            // This waits for answers of the other thread.
+            // Both wait for answers of the other thread. Whoever closes the file later must not: it may be this process that
+            // ends, and a kernel that does not know `FOPEN_NOFLUSH` has been told now that closing is not served.
             let opened = File::options().write(true).open(path);
+            let closed = opened.and_then(|file| file.try_clone().map(|_| file));
             drop(made.mount);
-            let _ = tell.send(opened);
+            let _ = tell.send(closed);
         });
         let deadline = Instant::now() + OPEN_LIMIT;
         loop {
