@@ -18,8 +18,9 @@ use crate::qmp::{Monitor, QmpError};
 /// The parameter that says who looks for pages of zeros.
 const ZEROS: &str = "zero-page-detection";
 
-/// The one for threads that write pages. One is faster than the guest's memory is placed, and two wait for each other.
+/// The one for threads that write pages, and how many: while a piece of one is taken, the other prepares its own.
 const CHANNELS: &str = "multifd-channels";
+const WRITERS: u8 = 2;
 
 /// A file that QEMU has.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -53,7 +54,7 @@ impl Relay {
         monitor.execute("migrate-set-capabilities", json!({ "capabilities": on }))?;
         monitor.execute(
             "migrate-set-parameters",
-            json!({ ZEROS: "none", CHANNELS: 2 }),
+            json!({ ZEROS: "none", CHANNELS: WRITERS }),
         )?;
         Ok(Some(Offered {
             uri: format!("file:/dev/fdset/{set}"),
