@@ -106,7 +106,8 @@ impl Program {
         Ok(())
     }
 
-    fn has_ended(&mut self) -> bool {
+    /// Whether its client has.
+    pub(super) fn has_ended(&mut self) -> bool {
         match &mut self.client {
             Client::InGuest(client) => client.status().is_some(),
             Client::Process { process, .. } => process.ended().is_ok_and(|ended| ended.is_some()),

@@ -17,10 +17,10 @@ use crate::lab::migrate::{Peer, rows};
 const COMMAND: &str = "ibv_rc_pingpong -d $DEV -g 1 -c -s 16384 -n";
 
 /// Of each side.
-const MESSAGES: u64 = 16_000;
+const MESSAGES: u64 = 20_000;
 
-/// What a row may need: messages are told by the thousand, a slow copy and a failed migration take their time.
-const OF_A_ROW: u64 = 4_000;
+/// What most rows need: messages are told by the thousand, a slow copy and a failed migration take their time.
+const OF_A_ROW: u64 = 8_000;
 
 pub(super) struct Traffic<'a> {
     vrdma: &'a Path,
@@ -59,16 +59,37 @@ impl<'a> Traffic<'a> {
         // Both sides count, anew where an adapter was reset.
         let sent = current.map(|current| now.saturating_sub(current.before) / 2);
         if sent.is_none_or(|sent| sent + OF_A_ROW > MESSAGES) {
-            self.finish(pair)?;
-            let before = objects::messages(pair, self.vrdma)?;
-            let program = Program::start(pair, &command(), Peer::Vm)?;
-            self.current = Some(Current { program, before });
+            self.start_another(pair)?;
         }
-        self.flows(pair)
+        self.wait_for_messages(pair)
     }
 
-    /// Waits for messages.
-    pub(super) fn flows(&self, pair: &Pair) -> Result<()> {
+    /// Waits for messages after a row: of another program, if this one came to its end while a relay's silence was waited for.
+    pub(super) fn flows(&mut self, pair: &Pair) -> Result<()> {
+        if !self.has_ended() && self.wait_for_messages(pair).is_ok() {
+            return Ok(());
+        }
+        // Its last messages may have been too few.
+        if self.has_ended() {
+            self.start_another(pair)?;
+        }
+        self.wait_for_messages(pair)
+    }
+
+    fn has_ended(&mut self) -> bool {
+        let current = self.current.as_mut();
+        current.is_some_and(|current| current.program.has_ended())
+    }
+
+    fn start_another(&mut self, pair: &Pair) -> Result<()> {
+        self.finish(pair)?;
+        let before = objects::messages(pair, self.vrdma)?;
+        let program = Program::start(pair, &command(), Peer::Vm)?;
+        self.current = Some(Current { program, before });
+        Ok(())
+    }
+
+    fn wait_for_messages(&self, pair: &Pair) -> Result<()> {
         let flows = objects::wait_for_traffic(pair, self.vrdma);
         if let (Err(_), Some(current)) = (&flows, &self.current) {
             current.program.tell(pair);
