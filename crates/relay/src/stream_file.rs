@@ -29,7 +29,9 @@ use rustix::time::Timespec;
 
 use crate::end::{Arrival, End, Piece};
 pub use mount::{Mounter, mount};
-use request::{Asked, DATA, REQUEST_BYTES_MAX, Request, answer, init, opened, status, written};
+use request::{
+    Asked, DATA, PAGE_BYTES, REQUEST_BYTES_MAX, Request, answer, init, opened, status, written,
+};
 
 /// How long the kernel may take to open the file.
 const OPEN_LIMIT: Duration = Duration::from_secs(5);
@@ -48,10 +50,37 @@ struct Writing {
     bytes: usize,
 }
 
+/// Where the kernel puts a request. The data of a write begin at a page, as QEMU's pages do: the kernel copies page by page, and would
+/// copy each in two parts otherwise.
+struct RequestBuffer {
+    memory: Vec<u8>,
+    start: usize,
+}
+
+impl RequestBuffer {
+    fn new() -> Self {
+        let memory = vec![0; REQUEST_BYTES_MAX + 2 * PAGE_BYTES];
+        let first_page = memory.as_ptr().align_offset(PAGE_BYTES);
+        Self {
+            memory,
+            start: first_page + PAGE_BYTES - DATA,
+        }
+    }
+
+    fn room(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..][..REQUEST_BYTES_MAX]
+    }
+
+    /// The first bytes of the request.
+    fn get(&self, bytes: usize) -> &[u8] {
+        &self.memory[self.start..][..bytes]
+    }
+}
+
 /// The file, served here.
 pub(crate) struct StreamFile {
     device: File,
-    request: Vec<u8>,
+    request: RequestBuffer,
     writing: Option<Writing>,
     /// Of who opens it next.
     next_handle: u64,
@@ -68,7 +97,7 @@ impl StreamFile {
         ioctl_fionbio(&made.device, true)?;
         let mut file = Self {
             device: made.device.into(),
-            request: vec![0; REQUEST_BYTES_MAX],
+            request: RequestBuffer::new(),
             writing: None,
             next_handle: 1,
             writer: None,
@@ -157,14 +186,14 @@ impl AsFd for StreamFile {
 impl End for StreamFile {
     fn read(&mut self) -> io::Result<Arrival> {
         while self.writing.is_none() {
-            let length = match self.device.read(&mut self.request) {
+            let length = match self.device.read(self.request.room()) {
                 Ok(length) => length,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Arrival::Nothing),
                 // A request that was taken back.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
-            let request = Request::parse(&self.request[..length]);
+            let request = Request::parse(self.request.get(length));
             let request = request.ok_or(ErrorKind::InvalidData)?;
             if self.serve(request)? == Arrival::End {
                 return Ok(Arrival::End);
@@ -177,7 +206,7 @@ impl End for StreamFile {
         let writing = self.writing.as_ref();
         Piece {
             at: writing.map(|it| it.at),
-            bytes: writing.map_or(&[], |it| &self.request[DATA..DATA + it.bytes]),
+            bytes: writing.map_or(&[], |it| &self.request.get(DATA + it.bytes)[DATA..]),
         }
     }
 

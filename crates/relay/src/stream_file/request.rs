@@ -16,7 +16,7 @@ pub(super) const REQUEST_BYTES_MAX: usize = WRITE_BYTES_MAX + 4096;
 const IN_HEADER_BYTES: usize = 40;
 const WRITE_IN_BYTES: usize = 40;
 const OUT_HEADER_BYTES: usize = 16;
-const PAGE_BYTES: u32 = 4096;
+pub(super) const PAGE_BYTES: usize = 4096;
 
 const GETATTR: u32 = 3;
 const SETATTR: u32 = 4;
@@ -131,7 +131,7 @@ pub(super) fn answer(number: u64, outcome: Result<&[u8], Errno>) -> Vec<u8> {
 
 /// `fuse_init_out`.
 pub(super) fn init() -> Vec<u8> {
-    let pages = WRITE_BYTES_MAX as u32 / PAGE_BYTES;
+    let pages = (WRITE_BYTES_MAX / PAGE_BYTES) as u32;
     // The file's time is in nanoseconds; no map alignment, second flags or stacking.
     let version_and_flags = [7, 31, 0, FLAGS];
     let limits = [BACKGROUND, WRITE_BYTES_MAX as u32, 1, pages];
@@ -144,7 +144,7 @@ pub(super) fn status(user: u32, group: u32) -> Vec<u8> {
     // Inode 1, blocks and times of zero; see `fuse_attr`.
     let length = [LENGTH as u32, (LENGTH >> 32) as u32];
     let number_size_and_times = [&[1, 0][..], &length, &[0; 11]].concat();
-    let rest = [MODE, 1, user, group, 0, PAGE_BYTES, 0];
+    let rest = [MODE, 1, user, group, 0, PAGE_BYTES as u32, 0];
     words(&[&valid[..], &number_size_and_times, &rest].concat())
 }
 
