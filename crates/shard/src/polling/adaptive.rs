@@ -1,18 +1,7 @@
-//! Whether a shard without work polls on for a moment before it sleeps.
-//!
-//! ```text
-//!   asleep ◄── a long silence ── looks on, giving its core away after each look
-//!      │                             ▲        │ a look came 1 ms after the one before
-//!      └── messages that follow ─────┘        ▼
-//!          each other closely               barred: sleeps at once, for twice as long each time
-//! ```
+//! Whether the next message is expected soon: then a shard without work looks on for a moment before it sleeps.
 //!
 //! A process that rings wakes a sleeper, and that costs more than its message: 20 us where the sleeper's
 //! core had halted. So a shard whose messages follow each other closely looks on meanwhile.
-//!
-//! That pays only while the core comes back at once. Programs that poll memory do not give their core
-//! away: a shard that shares one with them gets it back at the next tick, while a sleeper that is woken
-//! is put before them. So a shard that had to wait once believes that it would again.
 
 use std::time::Duration;
 
@@ -32,14 +21,6 @@ const ENOUGH: u32 = 4;
 /// More of them do not count, so that a few long silences end the polling.
 const MOST: u32 = 16;
 
-/// Less than a scheduler tick, more than what programs do between two polls.
-const CROWDED: Duration = Duration::from_millis(1);
-
-/// For how long a shard does not look on after it had to wait for its core, at first and at last: to wait
-/// for a tick (4 ms) as often as that costs about 1 % in the end, and programs come and go within a second.
-const FIRST_BAR: Duration = Duration::from_millis(20);
-const LONGEST_BAR: Duration = Duration::from_millis(320);
-
 /// What the shard has done since its last work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Silence {
@@ -56,11 +37,6 @@ pub(super) struct Adaptive {
     /// Short silences lately; a long one takes half of them.
     short: u32,
     silence: Silence,
-    /// The look after which the core was given away.
-    last: Option<Time>,
-    barred_until: Time,
-    /// The next one, unless the last was long ago.
-    bar: Duration,
 }
 
 impl Default for Adaptive {
@@ -68,9 +44,6 @@ impl Default for Adaptive {
         Self {
             short: 0,
             silence: Silence::Slept,
-            last: None,
-            barred_until: Time(0),
-            bar: FIRST_BAR,
         }
     }
 }
@@ -78,7 +51,6 @@ impl Default for Adaptive {
 impl Adaptive {
     /// There was work, for the first time since `last_work`.
     pub(super) fn found(&mut self, now: Time, last_work: Time) {
-        self.came_back(now);
         let limit = match self.silence {
             Silence::Slept => MOMENT + WAKING,
             Silence::NotYet | Silence::Looked => MOMENT,
@@ -91,34 +63,22 @@ impl Adaptive {
         };
     }
 
-    /// There was none; whether to look again at once. `watching` says that guests' doorbells make the
-    /// shard look again by itself, in naps.
-    pub(super) fn goes_on(&mut self, now: Time, last_work: Time, watching: bool) -> bool {
-        self.came_back(now);
-        let expects = self.short >= ENOUGH && now < last_work + MOMENT;
-        let goes_on = expects && !watching && now >= self.barred_until;
-        self.last = goes_on.then_some(now);
-        if goes_on {
-            self.silence = Silence::Looked;
-        } else if self.silence == Silence::NotYet {
-            self.silence = Silence::Slept;
-        }
-        goes_on
+    /// Whether more work is expected soon. `watching` says that guests' doorbells make the shard look again by itself, in
+    /// naps.
+    pub(super) fn expects(&self, now: Time, last_work: Time, watching: bool) -> bool {
+        !watching && self.short >= ENOUGH && now < last_work + MOMENT
     }
 
-    /// The core was given away and is back.
-    fn came_back(&mut self, now: Time) {
-        let Some(last) = self.last.take() else {
-            return;
-        };
-        if now < last + CROWDED {
-            return;
+    /// There was none, and it looks again at once.
+    pub(super) fn looks_on(&mut self) {
+        self.silence = Silence::Looked;
+    }
+
+    /// There was none, and it sleeps.
+    pub(super) fn sleeps(&mut self) {
+        if self.silence == Silence::NotYet {
+            self.silence = Silence::Slept;
         }
-        if now >= self.barred_until + LONGEST_BAR {
-            self.bar = FIRST_BAR;
-        }
-        self.barred_until = now + self.bar;
-        self.bar = (self.bar * 2).min(LONGEST_BAR);
     }
 }
 
@@ -139,14 +99,24 @@ mod tests {
         (polling, now)
     }
 
+    /// What a shard does that is alone on its core.
+    fn goes_on(polling: &mut Adaptive, now: Time, last_work: Time) -> bool {
+        let goes_on = polling.expects(now, last_work, false);
+        match goes_on {
+            true => polling.looks_on(),
+            false => polling.sleeps(),
+        }
+        goes_on
+    }
+
     #[test]
     fn who_hears_seldom_sleeps_at_once() {
         let mut polling = Adaptive::default();
         let now = Time(1_000_000_000);
-        assert!(!polling.goes_on(now, now, false));
+        assert!(!goes_on(&mut polling, now, now));
         for _ in 0..100 {
             polling.found(now + MOMENT + WAKING + US, now);
-            assert!(!polling.goes_on(now, now, false));
+            assert!(!goes_on(&mut polling, now, now));
         }
     }
 
@@ -155,11 +125,11 @@ mod tests {
         let mut polling = Adaptive::default();
         let mut now = Time(1_000_000_000);
         for _ in 0..ENOUGH {
-            assert!(!polling.goes_on(now, now, false));
+            assert!(!goes_on(&mut polling, now, now));
             polling.found(now + MOMENT + WAKING, now);
             now = now + MOMENT + WAKING;
         }
-        assert!(polling.goes_on(now, now, false));
+        assert!(goes_on(&mut polling, now, now));
     }
 
     #[test]
@@ -168,8 +138,8 @@ mod tests {
         let silence = MOMENT + WAKING;
         let mut looks = 0;
         for _ in 0..100 {
-            looks += u32::from(polling.goes_on(now, now, false));
-            assert!(!polling.goes_on(now + MOMENT, now, false));
+            looks += u32::from(goes_on(&mut polling, now, now));
+            assert!(!goes_on(&mut polling, now + MOMENT, now));
             polling.found(now + silence, now);
             now = now + silence;
         }
@@ -179,15 +149,15 @@ mod tests {
     #[test]
     fn who_hears_often_looks_on_for_a_moment() {
         let (mut polling, now) = busy();
-        assert!(polling.goes_on(now + US, now, false));
-        assert!(polling.goes_on(now + US * 59, now, false));
-        assert!(!polling.goes_on(now + MOMENT, now, false));
+        assert!(goes_on(&mut polling, now + US, now));
+        assert!(goes_on(&mut polling, now + US * 59, now));
+        assert!(!goes_on(&mut polling, now + MOMENT, now));
     }
 
     #[test]
     fn doorbells_of_guests_are_napped_for() {
-        let (mut polling, now) = busy();
-        assert!(!polling.goes_on(now + US, now, true));
+        let (polling, now) = busy();
+        assert!(!polling.expects(now + US, now, true));
     }
 
     #[test]
@@ -195,38 +165,6 @@ mod tests {
         let (mut polling, now) = busy();
         polling.found(now + MOMENT * 10, now);
         let now = now + MOMENT * 10;
-        assert!(!polling.goes_on(now, now, false));
-    }
-
-    #[test]
-    fn who_waited_for_its_core_sleeps_for_longer_each_time() {
-        let (mut polling, mut now) = busy();
-        let mut bars = Vec::new();
-        for _ in 0..7 {
-            assert!(polling.goes_on(now, now, false));
-            now = now + CROWDED * 4;
-            polling.found(now, now);
-            let barred = now;
-            while !polling.goes_on(now, now, false) {
-                now = now + Duration::from_millis(20);
-            }
-            bars.push((now.0 - barred.0) / 1_000_000);
-        }
-        assert_eq!(bars, [20, 40, 80, 160, 320, 320, 320]);
-    }
-
-    #[test]
-    fn a_bar_long_ago_is_forgotten() {
-        let (mut polling, now) = busy();
-        for pause in [0, 20, 60] {
-            let now = now + Duration::from_secs(pause);
-            assert!(polling.goes_on(now, now, false));
-            let back = now + CROWDED;
-            polling.found(back, back);
-            assert!(!polling.goes_on(back, back, false));
-            let freed = back + FIRST_BAR;
-            assert!(polling.goes_on(freed, freed, false));
-            polling.found(freed, freed);
-        }
+        assert!(!goes_on(&mut polling, now, now));
     }
 }

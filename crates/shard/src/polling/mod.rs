@@ -5,9 +5,12 @@
 //! | adaptive | polls on for a moment if messages follow each other closely ([`adaptive`]), then sleeps until something wakes it or its next deadline, which the carrier makes early while doorbells in memory must be looked at |
 //! | always | polls on. It never sleeps, so nobody has to wake it; for a core that nobody else uses ([`pin`]) |
 //!
-//! On a core of its own a shard asks the kernel for nothing in the first moments after work ([`CLOSE`]).
+//! On a core of its own a shard asks the kernel for nothing in the first moments after work ([`CLOSE`]). On one that it shares with
+//! programs it learns when they are next ([`period`]).
 
 mod adaptive;
+mod bar;
+mod period;
 pub(crate) mod pin;
 
 use std::time::Duration;
@@ -16,11 +19,16 @@ use vrdma_api::PollMode;
 use vrdma_verbs::Time;
 
 use adaptive::Adaptive;
+use bar::{Bar, CROWDED};
+use period::{Next, Periods};
 
 /// A message that follows so closely would wait for the kernel: asking the sockets and giving the core away take as long as
 /// the message itself. Sockets wait no longer than this, and while messages come without end as long as ever. Where others use
 /// the core, the program that was just woken may be one of them, and would wait for it.
 const CLOSE: Duration = Duration::from_micros(2);
+
+/// An answer that is expected comes within so long, if at all.
+const ANSWER: Duration = Duration::from_micros(10);
 
 /// What a shard does when a turn found nothing to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,8 +39,26 @@ pub(crate) enum Rest {
     Look,
     /// Looks again once others on its core had their turn.
     Yield,
-    /// Sleeps for so long, or until something wakes it.
-    Sleep(Option<Duration>),
+    /// The same, and sockets wait.
+    YieldAtOnce,
+    /// Sleeps until its next deadline, or until something wakes it.
+    Sleep,
+}
+
+/// Who waited for a tick of the scheduler (4 ms) has gained more before, if the core came back at once for so long: a sleep and a
+/// wake-up fewer are a quarter of a short message.
+const WORTH: Duration = Duration::from_millis(100);
+
+/// When nobody knows whether the core comes back at once, the first programs that keep it are believed for longer.
+const WORTH_UNKNOWN: Duration = Duration::from_millis(320);
+
+/// Why the core was given away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Gift {
+    /// Whoever shares it is next.
+    Expected,
+    /// They may be.
+    Tried,
 }
 
 /// See the module.
@@ -41,6 +67,12 @@ pub(crate) struct Polling {
     mode: PollMode,
     owns_core: bool,
     adaptive: Adaptive,
+    periods: Periods,
+    /// For gifts of either kind.
+    expected: Bar,
+    tried: Bar,
+    /// The core was given away, and is not known to be back.
+    gift: Option<(Gift, Time)>,
     last_work: Time,
 }
 
@@ -50,13 +82,19 @@ impl Polling {
             mode,
             owns_core,
             adaptive: Adaptive::default(),
+            periods: Periods::default(),
+            expected: Bar::new(WORTH),
+            tried: Bar::new(WORTH_UNKNOWN),
+            gift: None,
             last_work: Time(0),
         }
     }
 
     /// A turn found work.
     pub(crate) fn worked(&mut self, now: Time) {
+        self.came_back(now);
         self.adaptive.found(now, self.last_work);
+        self.periods.worked();
         self.last_work = now;
     }
 
@@ -66,16 +104,69 @@ impl Polling {
     }
 
     /// A turn found none. `watching` says that a guest with doorbells in memory may occupy a core to wait
-    /// for its next message; `timer` is the time to the nearest deadline.
-    pub(crate) fn rest(&mut self, now: Time, watching: bool, timer: Option<Duration>) -> Rest {
+    /// for its next message.
+    pub(crate) fn rest(&mut self, now: Time, watching: bool) -> Rest {
+        self.came_back(now);
+        let is_close = now < self.last_work + CLOSE;
         let is_always = self.mode == PollMode::Always;
-        if !is_always && !self.adaptive.goes_on(now, self.last_work, watching) {
-            return Rest::Sleep(timer);
-        }
-        if self.owns_core && now < self.last_work + CLOSE {
+        if self.owns_core && is_close && (is_always || self.expects(now, watching)) {
             return Rest::Look;
         }
-        if is_always { Rest::Poll } else { Rest::Yield }
+        if is_always {
+            return Rest::Poll;
+        }
+        let rest = match self.expects(now, watching) {
+            true if self.owns_core => Rest::Yield,
+            true => self.among_others(now, is_close),
+            false => Rest::Sleep,
+        };
+        self.note(rest, now);
+        rest
+    }
+
+    fn expects(&self, now: Time, watching: bool) -> bool {
+        self.adaptive.expects(now, self.last_work, watching)
+    }
+
+    /// On a core that others use too.
+    fn among_others(&self, now: Time, is_close: bool) -> Rest {
+        match self.periods.next() {
+            Next::Work if is_close => Rest::Look,
+            Next::Work if now < self.last_work + ANSWER => Rest::Poll,
+            Next::Silence if self.expected.is_open(now) => Rest::YieldAtOnce,
+            Next::Unknown if self.tried.is_open(now) => Rest::Yield,
+            // Whoever rings wakes it.
+            _ => Rest::Sleep,
+        }
+    }
+
+    fn note(&mut self, rest: Rest, now: Time) {
+        self.gift = match rest {
+            Rest::YieldAtOnce => Some((Gift::Expected, now)),
+            Rest::Yield => Some((Gift::Tried, now)),
+            _ => None,
+        };
+        let sleeps = rest == Rest::Sleep;
+        if sleeps || self.gift.is_some() {
+            self.periods.ended();
+        }
+        match sleeps {
+            true => self.adaptive.sleeps(),
+            false => self.adaptive.looks_on(),
+        }
+    }
+
+    /// The core may have been given away, and is back.
+    fn came_back(&mut self, now: Time) {
+        let Some((gift, given)) = self.gift.take() else {
+            return;
+        };
+        if now >= given + CROWDED {
+            match gift {
+                Gift::Expected => self.expected.waited(now),
+                Gift::Tried => self.tried.waited(now),
+            }
+        }
     }
 }
 
@@ -89,16 +180,14 @@ mod tests {
     fn a_shard_that_polls_always_never_sleeps() {
         let mut polling = Polling::new(PollMode::Always, false);
         for watching in [false, true] {
-            assert_eq!(polling.rest(SECOND, watching, None), Rest::Poll);
+            assert_eq!(polling.rest(SECOND, watching), Rest::Poll);
         }
     }
 
     #[test]
-    fn an_adaptive_shard_without_work_sleeps_until_its_timer() {
+    fn an_adaptive_shard_without_work_sleeps() {
         let mut polling = Polling::new(PollMode::Adaptive, false);
-        let timer = Some(Duration::from_millis(3));
-        assert_eq!(polling.rest(SECOND, false, timer), Rest::Sleep(timer));
-        assert_eq!(polling.rest(SECOND, false, None), Rest::Sleep(None));
+        assert_eq!(polling.rest(SECOND, false), Rest::Sleep);
     }
 
     /// What it does so long after messages that followed each other closely.
@@ -108,7 +197,7 @@ mod tests {
             now = now + Duration::from_micros(20);
             polling.worked(now);
         }
-        polling.rest(now + silence, false, None)
+        polling.rest(now + silence, false)
     }
 
     #[test]
@@ -124,5 +213,52 @@ mod tests {
             let polling = Polling::new(mode, owns_core);
             assert_eq!(rest_after(polling, silence), rest, "{mode:?} {silence:?}");
         }
+    }
+
+    /// A shard whose core two programs have in turns that wait for each other, and when the last of them is over.
+    fn between_two_programs() -> (Polling, Time) {
+        let mut polling = Polling::new(PollMode::Adaptive, false);
+        let mut now = SECOND;
+        for _ in 0..8 {
+            now = now + Duration::from_micros(3);
+            polling.worked(now);
+            polling.worked(now);
+            polling.rest(now, false);
+        }
+        (polling, now)
+    }
+
+    #[test]
+    fn in_the_middle_of_a_period_an_answer_is_waited_for() {
+        let (mut polling, mut now) = between_two_programs();
+        now = now + Duration::from_micros(3);
+        polling.worked(now);
+        for (silence, rest) in [
+            (Duration::ZERO, Rest::Look),
+            (CLOSE, Rest::Poll),
+            (ANSWER, Rest::Sleep),
+        ] {
+            assert_eq!(polling.rest(now + silence, false), rest);
+        }
+    }
+
+    #[test]
+    fn at_its_end_the_core_goes_to_who_is_next_until_it_comes_back_late() {
+        let (mut polling, mut now) = between_two_programs();
+        let mut period = |polling: &mut Polling, after: Duration| {
+            now = now + after;
+            polling.worked(now);
+            polling.worked(now);
+            polling.rest(now, false)
+        };
+        let at_once = Duration::from_micros(3);
+        assert_eq!(period(&mut polling, at_once), Rest::YieldAtOnce);
+        assert_eq!(period(&mut polling, at_once), Rest::YieldAtOnce);
+        let rests = [CROWDED, at_once, at_once].map(|after| period(&mut polling, after));
+        assert_eq!(rests, [Rest::Sleep; 3]);
+        assert_eq!(
+            period(&mut polling, Duration::from_millis(20)),
+            Rest::YieldAtOnce
+        );
     }
 }

@@ -224,30 +224,31 @@ impl Shard {
 
     fn rest(&mut self) {
         let now = self.clock.now();
-        let watching = self.host.is_watching();
-        let timer = self.until_timer(now);
-        let rest = match self.polling.rest(now, watching, timer) {
-            Rest::Sleep(rest) => rest,
-            Rest::Look => return,
+        match self.polling.rest(now, self.host.is_watching()) {
+            Rest::Look => {}
             Rest::Poll => {
                 self.serve_sockets(Some(Duration::ZERO));
-                return;
             }
+            Rest::YieldAtOnce => thread::yield_now(),
             Rest::Yield => {
                 // What was found does not wait until others on this core had their turn.
                 if !self.serve_sockets(Some(Duration::ZERO)) {
                     thread::yield_now();
                 }
-                return;
             }
-        };
+            Rest::Sleep => self.sleep(now),
+        }
+    }
+
+    fn sleep(&mut self, now: Time) {
+        let timer = self.until_timer(now);
         // Who rings from here on wakes us; who has rung before is served at once.
-        let rest = if self.host.fall_asleep() & self.lanes.fall_asleep() {
-            rest
+        let patience = if self.host.fall_asleep() & self.lanes.fall_asleep() {
+            timer
         } else {
             Some(Duration::ZERO)
         };
-        self.serve_sockets(rest);
+        self.serve_sockets(patience);
         self.lanes.wake_up();
         self.host.wake_up();
     }

@@ -1,0 +1,117 @@
+//! What is expected next, of programs that wait for each other.
+//!
+//! ```text
+//!   core given away ──► request ──► answer ──► core given away ──► request ──► answer ──► ...
+//!                       `── a period: two pieces of work ─┘
+//! ```
+//! Two programs that wait for each other through a shard on the core of one of them bring it the same number of pieces of work
+//! between two silences each time. Then the shard knows more than that it has nothing to do: in the middle of a period the answer
+//! comes from another core, where its program runs; at the end who shares the core is next, and every system call before that one
+//! gets it is part of the latency.
+
+/// Periods with as much work in a row after which the next is believed to be such too.
+const ENOUGH: u32 = 4;
+
+/// What comes next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Next {
+    /// Nobody knows.
+    Unknown,
+    /// More work of this period, by somebody on another core.
+    Work,
+    /// Its end: nothing, until others had this core.
+    Silence,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Periods {
+    /// Pieces of work in this one.
+    work: u32,
+    /// In each one lately.
+    usual: u32,
+    /// How many had as much.
+    alike: u32,
+}
+
+impl Periods {
+    pub(super) fn worked(&mut self) {
+        self.work = self.work.saturating_add(1);
+    }
+
+    /// The core goes to others, or to sleep.
+    pub(super) fn ended(&mut self) {
+        let work = std::mem::take(&mut self.work);
+        if work == 0 {
+            return;
+        }
+        self.alike = match work == self.usual {
+            true => (self.alike + 1).min(ENOUGH),
+            false => 0,
+        };
+        self.usual = work;
+    }
+
+    pub(super) fn next(&self) -> Next {
+        if self.alike < ENOUGH {
+            return Next::Unknown;
+        }
+        match self.work {
+            0 => Next::Unknown,
+            work if work < self.usual => Next::Work,
+            work if work == self.usual => Next::Silence,
+            _ => Next::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After periods with so many pieces of work each.
+    fn after(periods: &[u32]) -> Periods {
+        let mut after = Periods::default();
+        for work in periods {
+            (0..*work).for_each(|_| after.worked());
+            after.ended();
+        }
+        after
+    }
+
+    fn during_the_next(mut periods: Periods) -> [Next; 4] {
+        std::array::from_fn(|_| {
+            let next = periods.next();
+            periods.worked();
+            next
+        })
+    }
+
+    #[test]
+    fn who_takes_turns_is_known_after_some() {
+        use Next::{Silence, Unknown, Work};
+        assert_eq!(during_the_next(after(&[2; 4])), [Unknown; 4]);
+        assert_eq!(
+            during_the_next(after(&[2; 5])),
+            [Unknown, Work, Silence, Unknown]
+        );
+        assert_eq!(
+            during_the_next(after(&[1; 5])),
+            [Unknown, Silence, Unknown, Unknown]
+        );
+    }
+
+    #[test]
+    fn one_that_differs_makes_it_unknown() {
+        for other in [1, 3] {
+            let periods = [2, 2, 2, 2, 2, other, 2, 2, 2, 2];
+            assert_eq!(during_the_next(after(&periods)), [Next::Unknown; 4]);
+        }
+    }
+
+    #[test]
+    fn silence_without_work_is_no_period() {
+        let periods = [2, 0, 2, 0, 0, 2, 2, 2, 0];
+        assert_eq!(during_the_next(after(&periods))[1], Next::Work);
+    }
+}
