@@ -103,6 +103,15 @@ impl Polling {
         self.last_work = now;
     }
 
+    /// Whether, after work, nothing more is expected until others had this core, so that a turn would look for nothing.
+    pub(crate) fn is_over(&self, now: Time, watching: bool) -> bool {
+        self.periods.is_over()
+            && self.mode == PollMode::Adaptive
+            && !self.owns_core
+            && self.expected.is_open(now)
+            && self.expects(now, watching)
+    }
+
     /// A turn found none. `watching` says that a guest with doorbells in memory may occupy a core to wait
     /// for its next message.
     pub(crate) fn rest(&mut self, now: Time, watching: bool) -> Rest {

@@ -12,6 +12,13 @@
 /// Periods with as much work in a row after which the next is believed to be such too.
 const ENOUGH: u32 = 4;
 
+/// After so many nothing more is looked for at the end of one.
+const STEADY: u32 = 32;
+
+/// At the end of one of so many something is looked for all the same, or an answer that came a moment later would never be seen to
+/// belong to it.
+const CHECKED: u32 = 8;
+
 /// What comes next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
@@ -46,10 +53,15 @@ impl Periods {
             return;
         }
         self.alike = match work == self.usual {
-            true => (self.alike + 1).min(ENOUGH),
+            true => self.alike.saturating_add(1),
             false => 0,
         };
         self.usual = work;
+    }
+
+    /// Whether this one is over, so surely that nothing more need be looked for.
+    pub(super) fn is_over(&self) -> bool {
+        self.alike >= STEADY && !self.alike.is_multiple_of(CHECKED) && self.work == self.usual
     }
 
     pub(super) fn next(&self) -> Next {
@@ -107,6 +119,25 @@ mod tests {
             let periods = [2, 2, 2, 2, 2, other, 2, 2, 2, 2];
             assert_eq!(during_the_next(after(&periods)), [Next::Unknown; 4]);
         }
+    }
+
+    #[test]
+    fn the_end_of_a_steady_one_is_checked_now_and_then() {
+        let mut periods = after(&[2; STEADY as usize]);
+        let mut checked = 0;
+        for _ in 0..CHECKED * 4 {
+            periods.worked();
+            assert!(!periods.is_over(), "in its middle");
+            periods.worked();
+            checked += u32::from(!periods.is_over());
+            periods.ended();
+        }
+        // The first one is not steady yet.
+        assert_eq!(checked, 1 + 4);
+        periods.worked();
+        periods.ended();
+        periods.worked();
+        assert!(!periods.is_over(), "after another one");
     }
 
     #[test]
