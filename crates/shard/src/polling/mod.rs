@@ -9,7 +9,7 @@
 //! programs it learns when they are next ([`period`]).
 
 mod adaptive;
-mod bar;
+mod backoff;
 mod period;
 pub(crate) mod pin;
 
@@ -19,7 +19,7 @@ use vrdma_api::PollMode;
 use vrdma_verbs::Time;
 
 use adaptive::Adaptive;
-use bar::{Bar, CROWDED};
+use backoff::{Backoff, CROWDED};
 use period::{Next, Periods};
 
 /// A message that follows so closely would wait for the kernel: asking the sockets and giving the core away take as long as
@@ -45,16 +45,16 @@ pub(crate) enum Rest {
     Sleep,
 }
 
-/// Who waited for a tick of the scheduler (4 ms) has gained more before, if the core came back at once for so long: a sleep and a
+/// A tick of the scheduler (4 ms) is less than what was gained before it, if the core came back at once for so long: a sleep and a
 /// wake-up fewer are a quarter of a short message.
 const WORTH: Duration = Duration::from_millis(100);
 
-/// When nobody knows whether the core comes back at once, the first programs that keep it are believed for longer.
+/// Where nobody knows whether the core comes back at once, programs that keep it are believed for longer.
 const WORTH_UNKNOWN: Duration = Duration::from_millis(320);
 
-/// Why the core was given away.
+/// Why a core was yielded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Gift {
+enum Why {
     /// Whoever shares it is next.
     Expected,
     /// They may be.
@@ -68,11 +68,11 @@ pub(crate) struct Polling {
     owns_core: bool,
     adaptive: Adaptive,
     periods: Periods,
-    /// For gifts of either kind.
-    expected: Bar,
-    tried: Bar,
-    /// The core was given away, and is not known to be back.
-    gift: Option<(Gift, Time)>,
+    /// Of either kind of yielding.
+    expected: Backoff,
+    tried: Backoff,
+    /// The core was yielded, and is not known to be back.
+    yielded: Option<(Why, Time)>,
     last_work: Time,
 }
 
@@ -83,9 +83,9 @@ impl Polling {
             owns_core,
             adaptive: Adaptive::default(),
             periods: Periods::default(),
-            expected: Bar::new(WORTH),
-            tried: Bar::new(WORTH_UNKNOWN),
-            gift: None,
+            expected: Backoff::new(WORTH),
+            tried: Backoff::new(WORTH_UNKNOWN),
+            yielded: None,
             last_work: Time(0),
         }
     }
@@ -108,7 +108,7 @@ impl Polling {
         self.periods.is_over()
             && self.mode == PollMode::Adaptive
             && !self.owns_core
-            && self.expected.is_open(now)
+            && self.expected.allows(now)
             && self.expects(now, watching)
     }
 
@@ -142,21 +142,21 @@ impl Polling {
         match self.periods.next() {
             Next::Work if is_close => Rest::Look,
             Next::Work if now < self.last_work + ANSWER => Rest::Poll,
-            Next::Silence if self.expected.is_open(now) => Rest::YieldAtOnce,
-            Next::Unknown if self.tried.is_open(now) => Rest::Yield,
+            Next::Silence if self.expected.allows(now) => Rest::YieldAtOnce,
+            Next::Unknown if self.tried.allows(now) => Rest::Yield,
             // Whoever rings wakes it.
             _ => Rest::Sleep,
         }
     }
 
     fn note(&mut self, rest: Rest, now: Time) {
-        self.gift = match rest {
-            Rest::YieldAtOnce => Some((Gift::Expected, now)),
-            Rest::Yield => Some((Gift::Tried, now)),
+        self.yielded = match rest {
+            Rest::YieldAtOnce => Some((Why::Expected, now)),
+            Rest::Yield => Some((Why::Tried, now)),
             _ => None,
         };
         let sleeps = rest == Rest::Sleep;
-        if sleeps || self.gift.is_some() {
+        if sleeps || self.yielded.is_some() {
             self.periods.ended();
         }
         match sleeps {
@@ -165,16 +165,12 @@ impl Polling {
         }
     }
 
-    /// The core may have been given away, and is back.
+    /// The core may have been yielded, and is back.
     fn came_back(&mut self, now: Time) {
-        let Some((gift, given)) = self.gift.take() else {
-            return;
-        };
-        if now >= given + CROWDED {
-            match gift {
-                Gift::Expected => self.expected.waited(now),
-                Gift::Tried => self.tried.waited(now),
-            }
+        match self.yielded.take() {
+            Some((Why::Expected, at)) if now >= at + CROWDED => self.expected.came_late(now),
+            Some((Why::Tried, at)) if now >= at + CROWDED => self.tried.came_late(now),
+            _ => {}
         }
     }
 }

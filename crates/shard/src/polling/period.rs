@@ -1,8 +1,8 @@
 //! What is expected next, of programs that wait for each other.
 //!
 //! ```text
-//!   core given away ──► request ──► answer ──► core given away ──► request ──► answer ──► ...
-//!                       `── a period: two pieces of work ─┘
+//!   core yielded ──► request ──► answer ──► core yielded ──► request ──► answer ──► ...
+//!                    `── a period: two pieces of work ─┘
 //! ```
 //! Two programs that wait for each other through a shard on the core of one of them bring it the same number of pieces of work
 //! between two silences each time. Then the shard knows more than that it has nothing to do: in the middle of a period the answer
