@@ -11,11 +11,15 @@ use vrdma_wire::Mac;
 
 const RED: Segment = Segment::Vni(10);
 
+/// A tunnel of that address. The kernel names a port that is free; another test may have taken it before both sockets have it.
 fn tunnel(text: &str) -> Ports {
-    Ports::tunnel(&TunnelConfig {
-        local: text.parse().unwrap(),
-    })
-    .unwrap()
+    let local: SocketAddr = text.parse().unwrap();
+    loop {
+        match Ports::tunnel(&TunnelConfig { local }) {
+            Err(OpenError::InUse(_)) if local.port() == 0 => {}
+            opened => break opened.unwrap(),
+        }
+    }
 }
 
 fn local(port: &Port) -> SocketAddr {
