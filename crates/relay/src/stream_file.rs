@@ -291,6 +291,7 @@ mod tests {
         let mut pieces = Vec::new();
         while arrival(&mut file) == Arrival::Piece {
             let piece = file.piece();
+            assert_eq!(piece.bytes.as_ptr().align_offset(PAGE_BYTES), 0);
             pieces.push((piece.at.unwrap(), piece.bytes.len(), piece.bytes[0]));
             let length = piece.bytes.len();
             file.take(length).unwrap();

@@ -45,12 +45,13 @@ pub(crate) enum Rest {
     Sleep,
 }
 
-/// A tick of the scheduler (4 ms) is less than what was gained before it, if the core came back at once for so long: a sleep and a
-/// wake-up fewer are a quarter of a short message.
-const WORTH: Duration = Duration::from_millis(100);
+/// For how long the core must have come back at once before the next backoff is short again, where whoever shares it is known to be
+/// next: more was gained in that time than a tick of the scheduler (4 ms) costs, since a sleep and a wake-up are a quarter of a
+/// short message.
+const WORTH_EXPECTED: Duration = Duration::from_millis(100);
 
-/// Where nobody knows whether the core comes back at once, programs that keep it are believed for longer.
-const WORTH_UNKNOWN: Duration = Duration::from_millis(320);
+/// The same where yielding is only tried, and gains less.
+const WORTH_TRIED: Duration = Duration::from_millis(320);
 
 /// Why a core was yielded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,8 +84,8 @@ impl Polling {
             owns_core,
             adaptive: Adaptive::default(),
             periods: Periods::default(),
-            expected: Backoff::new(WORTH),
-            tried: Backoff::new(WORTH_UNKNOWN),
+            expected: Backoff::new(WORTH_EXPECTED),
+            tried: Backoff::new(WORTH_TRIED),
             yielded: None,
             last_work: Time(0),
         }
@@ -103,13 +104,18 @@ impl Polling {
         self.last_work = now;
     }
 
-    /// Whether, after work, nothing more is expected until others had this core, so that a turn would look for nothing.
-    pub(crate) fn is_over(&self, now: Time, watching: bool) -> bool {
-        self.periods.is_over()
+    /// Whether it yields its core right after work: nothing more is expected until others had it, so a turn would look for nothing.
+    /// It never sleeps then, since there may be more to do all the same.
+    pub(crate) fn yields_after_work(&mut self, now: Time, watching: bool) -> bool {
+        let yields = self.periods.is_over()
             && self.mode == PollMode::Adaptive
             && !self.owns_core
             && self.expected.allows(now)
-            && self.expects(now, watching)
+            && self.expects(now, watching);
+        if yields {
+            self.note(Rest::YieldAtOnce, now);
+        }
+        yields
     }
 
     /// A turn found none. `watching` says that a guest with doorbells in memory may occupy a core to wait
@@ -222,15 +228,44 @@ mod tests {
 
     /// A shard whose core two programs have in turns that wait for each other, and when the last of them is over.
     fn between_two_programs() -> (Polling, Time) {
-        let mut polling = Polling::new(PollMode::Adaptive, false);
+        after_periods(Polling::new(PollMode::Adaptive, false), 8)
+    }
+
+    fn after_periods(mut polling: Polling, periods: u32) -> (Polling, Time) {
         let mut now = SECOND;
-        for _ in 0..8 {
+        for _ in 0..periods {
             now = now + Duration::from_micros(3);
             polling.worked(now);
             polling.worked(now);
             polling.rest(now, false);
         }
         (polling, now)
+    }
+
+    #[test]
+    fn after_many_periods_the_core_is_yielded_right_after_work_where_others_use_it() {
+        for (mode, owns_core, periods, yields) in [
+            (PollMode::Adaptive, false, 8, false),
+            (PollMode::Adaptive, false, 50, true),
+            (PollMode::Adaptive, true, 50, false),
+            (PollMode::Always, false, 50, false),
+        ] {
+            let (mut polling, mut now) = after_periods(Polling::new(mode, owns_core), periods);
+            now = now + Duration::from_micros(3);
+            polling.worked(now);
+            assert!(!polling.yields_after_work(now, false), "in the middle");
+            polling.worked(now);
+            assert!(!polling.yields_after_work(now, true), "guests ring");
+            assert_eq!(
+                polling.yields_after_work(now, false),
+                yields,
+                "{mode:?} {periods}"
+            );
+            let late = now + CROWDED;
+            polling.worked(late);
+            polling.worked(late);
+            assert!(!polling.yields_after_work(late, false), "it came back late");
+        }
     }
 
     #[test]

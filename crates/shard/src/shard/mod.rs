@@ -173,8 +173,9 @@ impl Shard {
                 self.polling.worked(now);
                 self.load.worked(began, now);
                 self.turns += 1;
-                if self.polling.is_over(now, self.host.is_watching()) {
-                    self.rest();
+                let watching = self.host.is_watching();
+                if self.polling.yields_after_work(now, watching) {
+                    thread::yield_now();
                 }
                 if self.turns >= TURNS_BETWEEN_SOCKETS || now >= self.served + SOCKETS_WAIT {
                     self.serve_sockets(Some(Duration::ZERO));

@@ -66,13 +66,14 @@ impl<'a> Traffic<'a> {
 
     /// Waits for messages after a row: of another program, if this one came to its end while a relay's silence was waited for.
     pub(super) fn flows(&mut self, pair: &Pair) -> Result<()> {
-        if !self.has_ended() && self.wait_for_messages(pair).is_ok() {
-            return Ok(());
+        if !self.has_ended() {
+            let flows = self.wait_for_messages(pair);
+            // Its last messages may have been too few.
+            if flows.is_ok() || !self.has_ended() {
+                return flows;
+            }
         }
-        // Its last messages may have been too few.
-        if self.has_ended() {
-            self.start_another(pair)?;
-        }
+        self.start_another(pair)?;
         self.wait_for_messages(pair)
     }
 
