@@ -140,6 +140,11 @@ pub trait Member {
     /// What its doorbells do.
     fn doorbells(&self) -> Doorbells;
 
+    /// Whether one has rung of those that are looked at in each turn, or [`poll`](Self::poll) has to look itself.
+    fn has_rung(&self, _now: Time) -> bool {
+        true
+    }
+
     /// From now on doorbells that were [polled](Doorbells::Polled) wake, too; `false` if one has rung
     /// already.
     fn sleep(&mut self) -> bool;

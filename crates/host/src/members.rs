@@ -190,9 +190,13 @@ impl<M: Member> Members<M> {
         self.run.wake(port);
     }
 
-    /// A turn of those who wait begins.
+    /// A turn begins of those who wait, and of those who are looked at in each one and have rung.
     pub(crate) fn begin_turn(&mut self, now: Time) {
-        self.run.begin_turn(now);
+        let slots = &self.slots;
+        self.run.begin_turn(now, |port| {
+            let slot = slots.get(port.0 as usize).and_then(Option::as_ref);
+            slot.is_some_and(|slot| slot.member.has_rung(now))
+        });
     }
 
     /// Gives turns to those whose time has come.

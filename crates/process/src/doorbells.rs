@@ -39,6 +39,14 @@ impl Process {
         !self.polled.is_empty()
     }
 
+    /// Whether one of them has rung, or was silent for so long that it is polled no more.
+    pub fn has_rung(&self, now: Time) -> bool {
+        self.polled.iter().any(|owner| {
+            let context = self.contexts.get(owner.0);
+            context.is_none_or(|it| it.doorbells.has_rung() || now.since(it.rang) >= POLLED_FOR)
+        })
+    }
+
     /// Says in the pages of polled clients that the daemon sleeps; false if one has rung meanwhile.
     pub fn sleep(&self) -> bool {
         let contexts = self.polled.iter();
@@ -60,7 +68,7 @@ impl Process {
 
     /// Takes the doorbells of polled clients; true if there were any.
     pub(crate) fn take_rung(&mut self, now: Time) -> bool {
-        let mut rung = Vec::new();
+        let mut rung = std::mem::take(&mut self.rung);
         let contexts = &mut self.contexts;
         self.polled.retain(|owner| {
             let Some(context) = contexts.get_mut(owner.0) else {
@@ -82,7 +90,9 @@ impl Process {
             }
             context.polled
         });
-        rung.iter().for_each(|id| self.wake(*id));
-        !rung.is_empty()
+        let any = !rung.is_empty();
+        rung.drain(..).for_each(|id| self.wake(id));
+        self.rung = rung;
+        any
     }
 }

@@ -56,7 +56,7 @@ use rustix::process::Pid;
 use vrdma_adapter::{Core, Failing, Receiving, Slots};
 use vrdma_keep::Records;
 use vrdma_memory::{Region, Space, View};
-use vrdma_verbs::object::{Identity, Owner, SrqId};
+use vrdma_verbs::object::{Identity, Owner, QpId, SrqId};
 use vrdma_verbs::{Hca, Time};
 use vrdma_wire::{Gid, Mtu};
 
@@ -107,6 +107,8 @@ pub struct Process {
     grants: AdapterGrants,
     /// Clients whose doorbells are polled.
     polled: Vec<Owner>,
+    /// Queue pairs whose doorbells were found; empty between two looks, with room for the next ones.
+    rung: Vec<QpId>,
     /// Channels whose pipe was full, each once: no more than there are. What is gone is skipped and forgotten at the
     /// next try.
     full_channels: BTreeSet<ChannelOf>,
@@ -145,6 +147,7 @@ impl Process {
             srqs: Slots::new(),
             grants: AdapterGrants::default(),
             polled: Vec::new(),
+            rung: Vec::new(),
             full_channels: BTreeSet::new(),
             retry_at: None,
             recorder: None,

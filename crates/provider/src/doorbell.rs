@@ -120,11 +120,10 @@ impl Listener {
     /// Takes the bits set since the last call and hands out each; true if there was any. A client
     /// that writes nonsense sets bits of queues that do not exist.
     pub fn take(&self, mut rung: impl FnMut(u32)) -> bool {
-        let summary = self.page.u64(SUMMARY);
-        if summary.load(Relaxed) == 0 {
+        if !self.has_rung() {
             return false;
         }
-        let mut words = summary.swap(0, AcqRel);
+        let mut words = self.page.u64(SUMMARY).swap(0, AcqRel);
         while words != 0 {
             let word = words.trailing_zeros();
             words &= words - 1;
@@ -135,6 +134,12 @@ impl Listener {
             }
         }
         true
+    }
+
+    /// Whether there are bits to take.
+    #[inline]
+    pub fn has_rung(&self) -> bool {
+        self.page.u64(SUMMARY).load(Relaxed) != 0
     }
 
     /// Says that the daemon is going to sleep; false if there are bits to take first. Call it for

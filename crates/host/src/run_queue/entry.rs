@@ -32,6 +32,8 @@ pub(super) struct Entry {
     pub(super) since: u64,
     /// It is among the unseen.
     pub(super) listed: bool,
+    /// It is among those that are looked at.
+    pub(super) looked_at: bool,
     /// It is among those with a guarantee.
     pub(super) guaranteed: bool,
     /// Of the one that it sent to last, if that is guaranteed something of what arrives.
@@ -48,8 +50,13 @@ pub(super) struct Listed {
 impl Listed {
     /// Whether it is the member that has the port now.
     pub(super) fn is_there(&self, entries: &[Option<Entry>]) -> bool {
-        let entry = entries.get(self.port.0 as usize).and_then(Option::as_ref);
-        entry.is_some_and(|entry| entry.id == self.id)
+        self.entry(entries).is_some()
+    }
+
+    /// The member, if it is.
+    pub(super) fn entry<'a>(&self, entries: &'a [Option<Entry>]) -> Option<&'a Entry> {
+        let entry = entries.get(self.port.0 as usize)?.as_ref();
+        entry.filter(|entry| entry.id == self.id)
     }
 }
 
@@ -67,8 +74,8 @@ pub(super) enum Waiting {
     Nowhere,
     /// In its group.
     Rounds,
-    /// For the carrier's next turn.
-    Later,
+    /// Until it has rung, at which each turn of the carrier looks.
+    ToRing,
 }
 
 impl Entry {
@@ -86,6 +93,7 @@ impl Entry {
             turn,
             since: turn,
             listed: false,
+            looked_at: false,
             guaranteed: false,
             receiver: None,
         }

@@ -70,8 +70,8 @@ pub(crate) struct RunQueue {
     visited: Option<GroupId>,
     /// Members that wait in their groups.
     waiting: usize,
-    /// Members that had nothing to do and wait for the carrier's next turn.
-    later: Vec<Listed>,
+    /// Members that had nothing to do and whose doorbells wake nobody, and some that wait for a turn by now.
+    looked_at: Vec<Listed>,
     /// Members that wait in their groups, the one that was looked at longest ago first; and some that wait no more.
     unseen: VecDeque<Listed>,
     owed: Owed,
@@ -131,7 +131,7 @@ impl RunQueue {
     pub(crate) fn wake(&mut self, port: PortId) {
         let turn = self.turn;
         if let Some(Some(entry)) = self.entries.get_mut(port.0 as usize)
-            && entry.place == Waiting::Nowhere
+            && entry.place != Waiting::Rounds
         {
             entry.place = Waiting::Rounds;
             entry.since = turn;
@@ -153,30 +153,50 @@ impl RunQueue {
         }
     }
 
-    /// A turn of the carrier begins, for those who wait by now.
-    pub(crate) fn begin_turn(&mut self, now: Time) {
+    /// A turn of the carrier begins, for those who wait by now and for those of the [looked at](Self::had_turn) who have
+    /// rung.
+    pub(crate) fn begin_turn(&mut self, now: Time, has_rung: impl Fn(PortId) -> bool) {
         self.turn += 1;
         self.long_turn.took(now.since(self.now));
         self.now = now;
-        for listed in std::mem::take(&mut self.later) {
-            if let Some(entry) = self.entry_of(listed) {
-                entry.place = Waiting::Nowhere;
-                self.wake(listed.port);
-            }
-        }
+        let mut looked_at = std::mem::take(&mut self.looked_at);
+        looked_at.retain(|listed| self.stays_looked_at(*listed, &has_rung));
+        // Nobody came to it meanwhile.
+        self.looked_at = looked_at;
         self.turns_left = self.waiting;
         self.moved = false;
         self.is_alone = false;
         self.looks_left = LOOKS_A_TURN.min(self.unseen.len());
     }
 
-    /// All that wait, those for the carrier's next turn included.
+    /// Whether one of the looked at is looked at in the next turn, too: it has not rung and does not wait by now.
+    fn stays_looked_at(&mut self, listed: Listed, has_rung: impl Fn(PortId) -> bool) -> bool {
+        let port = listed.port;
+        let Some(entry) = self.entry_of(listed) else {
+            return false;
+        };
+        let waits = entry.place == Waiting::ToRing;
+        if waits && !has_rung(port) {
+            return true;
+        }
+        entry.looked_at = false;
+        if waits {
+            self.wake(port);
+        }
+        false
+    }
+
+    /// All that wait, those that are looked at included.
     pub(crate) fn ports(&self) -> impl Iterator<Item = PortId> {
         let groups = self.visited.into_iter().chain(self.rounds.iter());
         let of_groups = groups.flat_map(|group| self.groups[group.0 as usize].members.iter());
-        let later = self.later.iter();
-        let later = later.filter(|listed| listed.is_there(&self.entries));
-        of_groups.chain(later.map(|listed| listed.port))
+        let entries = &self.entries;
+        let is_looked_at = |listed: &&Listed| {
+            let entry = listed.entry(entries);
+            entry.is_some_and(|entry| entry.place == Waiting::ToRing)
+        };
+        let looked_at = self.looked_at.iter().filter(is_looked_at);
+        of_groups.chain(looked_at.map(|listed| listed.port))
     }
 
     /// The next one that gets its turn, and then those that are only looked at.
@@ -317,8 +337,8 @@ impl RunQueue {
         }
     }
 
-    /// A member has had its turn. It gets another one if it `worked`, and a look in the carrier's next turn if it
-    /// `looks`.
+    /// A member has had its turn. It gets another one if it `worked`; else each turn of the carrier looks whether it has
+    /// rung if it `looks`.
     pub(crate) fn had_turn(&mut self, port: PortId, worked: bool, looks: bool) {
         let Some(Some(entry)) = self.entries.get_mut(port.0 as usize) else {
             return;
@@ -346,9 +366,11 @@ impl RunQueue {
         if worked {
             self.wake(port);
         } else if looks && entry.place == Waiting::Nowhere {
-            entry.place = Waiting::Later;
+            entry.place = Waiting::ToRing;
             let id = entry.id;
-            self.later.push(Listed { port, id });
+            if !std::mem::replace(&mut entry.looked_at, true) {
+                self.looked_at.push(Listed { port, id });
+            }
         }
         if self.waiting == 0 {
             self.forgive();

@@ -10,12 +10,14 @@
 //! begins with a whole quantum. Who goes is not looked for: it stays where it is and is skipped when it comes up.
 
 mod gone;
+mod weights;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, VecDeque};
 
 use crate::budget::{Budget, QUANTUM, quantum};
 use gone::Gone;
+use weights::Weights;
 
 /// Payments are counted in so many parts of a byte: what a round pays for a weight of one is no whole number of bytes.
 const PARTS: u64 = 1 << 16;
@@ -59,8 +61,8 @@ pub(super) struct Rounds<T> {
     debtors: BinaryHeap<Reverse<Debtor<T>>>,
     /// Those of the debtors who are, or wait with another weight by now.
     gone_debtors: Gone<T>,
-    /// How many debtors have each weight.
-    weights: BTreeMap<u32, usize>,
+    /// Of the debtors.
+    weights: Weights,
     /// How many have come.
     came: u64,
     /// What rounds have paid so far for a weight of one.
@@ -81,7 +83,7 @@ impl<T> Default for Rounds<T> {
             gone: Gone::default(),
             debtors: BinaryHeap::new(),
             gone_debtors: Gone::default(),
-            weights: BTreeMap::new(),
+            weights: Weights::default(),
             came: 0,
             paid: 0,
             heaviest: [1; 2],
@@ -127,7 +129,7 @@ impl<T: Copy + Ord> Rounds<T> {
         // is among them.
         let due = (since + u128::from(parts)).max(self.paid + 1);
         self.came += 1;
-        *self.weights.entry(weight).or_default() += 1;
+        self.weights.add(weight);
         self.debtors.push(Reverse(Debtor {
             due,
             came: self.came,
@@ -148,10 +150,7 @@ impl<T: Copy + Ord> Rounds<T> {
     }
 
     fn begin(&mut self) {
-        let debtors = self
-            .weights
-            .last_key_value()
-            .map_or(1, |(weight, _)| *weight);
+        let debtors = self.weights.heaviest().unwrap_or(1);
         self.heaviest = [self.heaviest[1].max(debtors), 1];
         let step = u128::from(PARTS * QUANTUM / u64::from(self.heaviest[0]));
         let mut paid = step;
@@ -177,7 +176,7 @@ impl<T: Copy + Ord> Rounds<T> {
             self.debtors.pop();
             self.step();
             if !self.gone_debtors.take(one, came) {
-                self.forget(weight);
+                self.weights.remove(weight);
                 self.queue.push_back(Waiting { one, since, came });
             }
         }
@@ -233,7 +232,7 @@ impl<T: Copy + Ord> Rounds<T> {
     }
 
     fn leave_debtor(&mut self, one: T, ticket: Ticket) {
-        self.forget(ticket.weight);
+        self.weights.remove(ticket.weight);
         self.gone_debtors.add(one, self.came);
         if self.gone_debtors.are_most(self.debtors.len()) {
             let gone = std::mem::take(&mut self.gone_debtors);
@@ -302,16 +301,6 @@ impl<T: Copy + Ord> Rounds<T> {
                 self.owe(one, ticket.since, debt, weight)
             }
             None => ticket,
-        }
-    }
-
-    /// A debtor of such a weight is none any more.
-    fn forget(&mut self, weight: u32) {
-        if let Some(count) = self.weights.get_mut(&weight) {
-            *count -= 1;
-            if *count == 0 {
-                self.weights.remove(&weight);
-            }
         }
     }
 

@@ -59,7 +59,7 @@ impl World {
     /// One turn of the carrier: whose turns it has, and whom it looks at. Ports that are no members here have
     /// nothing to send.
     fn turn(&mut self) -> [Vec<PortId>; 2] {
-        self.queue.begin_turn(Time(self.now));
+        self.queue.begin_turn(Time(self.now), |_| true);
         let mut seen = [Vec::new(), Vec::new()];
         loop {
             let looks = self.queue.looks_left;
@@ -254,6 +254,34 @@ fn a_group_that_wants_nothing_costs_the_others_nothing() {
 }
 
 #[test]
+fn who_is_looked_at_has_a_turn_when_it_has_rung_or_something_came_for_it() {
+    let mut queue = RunQueue::default();
+    let [rings, is_sent_to, goes] = [0, 1, 2].map(PortId);
+    for port in [rings, is_sent_to, goes] {
+        queue.insert(port, GroupId(0), None);
+        queue.wake(port);
+    }
+    let turn = |queue: &mut RunQueue, rung: &[PortId]| -> Vec<PortId> {
+        queue.begin_turn(Time(0), |port| rung.contains(&port));
+        let had: Vec<_> = std::iter::from_fn(|| queue.next()).collect();
+        for port in &had {
+            queue.had_turn(*port, false, true);
+        }
+        had
+    };
+    assert_eq!(turn(&mut queue, &[]), [rings, is_sent_to, goes]);
+    assert_eq!(turn(&mut queue, &[]), []);
+    queue.remove(goes);
+    queue.wake(is_sent_to);
+    assert_eq!(queue.ports().collect::<Vec<_>>(), [is_sent_to, rings]);
+    assert_eq!(turn(&mut queue, &[rings, goes]), [is_sent_to, rings]);
+    for _ in 0..3 {
+        assert_eq!(turn(&mut queue, &[is_sent_to]), [is_sent_to]);
+    }
+    assert_eq!(queue.looked_at.len(), 2, "each once");
+}
+
+#[test]
 fn who_sends_alone_has_several_long_units_in_a_turn() {
     let sent_in_a_turn = |members: &[u32], unit, quantum_ns| {
         let mut world = World {
@@ -313,7 +341,7 @@ fn who_was_served_when_nobody_waits_owes_nothing() {
     }
     world.queue.insert(light, GroupId(0), None);
     world.queue.wake(light);
-    world.queue.begin_turn(Time(0));
+    world.queue.begin_turn(Time(0), |_| true);
     assert_eq!(world.queue.next(), Some(light));
     world.queue.charge(light, Moved::frames(100 * QUANTUM));
     world.queue.had_turn(light, false, false);
@@ -330,13 +358,13 @@ fn who_is_gone_has_no_turn() {
     world.queue.wake(PortId(1));
     assert_eq!(world.queue.waiting, 2);
     assert_eq!(world.turn()[0], [PortId(0), PortId(2)]);
-    world.queue.begin_turn(Time(0));
+    world.queue.begin_turn(Time(0), |_| true);
     world.queue.next();
     world.queue.had_turn(PortId(0), false, true);
     world.queue.remove(PortId(0));
     assert_eq!(world.queue.ports().collect::<Vec<_>>(), [PortId(2)]);
     world.queue.remove(PortId(2));
-    world.queue.begin_turn(Time(0));
+    world.queue.begin_turn(Time(0), |_| true);
     assert_eq!((world.queue.next(), world.queue.waiting), (None, 0));
 }
 

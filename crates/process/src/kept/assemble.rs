@@ -136,6 +136,7 @@ impl Reviving<'_, '_> {
             srqs,
             grants: AdapterGrants::default(),
             polled: Vec::new(),
+            rung: Vec::new(),
             full_channels: BTreeSet::new(),
             retry_at: None,
             recorder: Some(recorder),

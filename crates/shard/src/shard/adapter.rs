@@ -289,6 +289,14 @@ impl Member for Adapter {
         }
     }
 
+    /// Of a guest's doorbells its device knows.
+    fn has_rung(&self, now: Time) -> bool {
+        match self {
+            Self::Vm(_) => true,
+            Self::Process { process, .. } => process.get().is_some_and(|it| it.has_rung(now)),
+        }
+    }
+
     fn sleep(&mut self) -> bool {
         match self {
             Self::Vm(_) => true,

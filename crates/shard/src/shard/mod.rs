@@ -165,24 +165,33 @@ impl Shard {
 
     /// Runs until it is told to stop.
     fn run(mut self) {
+        let mut now = self.clock.now();
         while !self.stopping {
             self.from.inbox.beat();
-            let began = self.clock.now();
-            if self.turn(began) {
-                let now = self.clock.now();
-                self.polling.worked(now);
-                self.load.worked(began, now);
-                self.turns += 1;
-                let watching = self.host.is_watching();
-                if self.polling.yields_after_work(now, watching) {
-                    thread::yield_now();
-                }
-                if self.turns >= TURNS_BETWEEN_SOCKETS || now >= self.served + SOCKETS_WAIT {
-                    self.serve_sockets(Some(Duration::ZERO));
-                }
-            } else {
-                self.rest();
-            }
+            now = match self.turn(now) {
+                true => self.after_work(now),
+                false => self.rest(),
+            };
+        }
+    }
+
+    /// After a turn that found work and began then: when the next one begins.
+    fn after_work(&mut self, began: Time) -> Time {
+        let now = self.clock.now();
+        self.polling.worked(now);
+        self.load.worked(began, now);
+        self.turns += 1;
+        let yields = self.polling.yields_after_work(now, self.host.is_watching());
+        if yields {
+            thread::yield_now();
+        }
+        let serves = self.turns >= TURNS_BETWEEN_SOCKETS || now >= self.served + SOCKETS_WAIT;
+        if serves {
+            self.serve_sockets(Some(Duration::ZERO));
+        }
+        match yields || serves {
+            true => self.clock.now(),
+            false => now,
         }
     }
 
@@ -226,10 +235,11 @@ impl Shard {
         }
     }
 
-    fn rest(&mut self) {
+    /// After a turn that found none: when the next one begins.
+    fn rest(&mut self) -> Time {
         let now = self.clock.now();
         match self.polling.rest(now, self.host.is_watching()) {
-            Rest::Look => {}
+            Rest::Look => return now,
             Rest::Poll => {
                 self.serve_sockets(Some(Duration::ZERO));
             }
@@ -242,6 +252,7 @@ impl Shard {
             }
             Rest::Sleep => self.sleep(now),
         }
+        self.clock.now()
     }
 
     fn sleep(&mut self, now: Time) {

@@ -111,7 +111,7 @@ fn a_guarantee_of_what_arrives_brings_senders_nothing_for_what_they_send_to_othe
     let heavy = |world: &World| world.members[1].sent + world.members[2].sent;
     while heavy(&world) < 1 << 30 {
         let queue = &mut world.queue;
-        queue.begin_turn(Time(world.now));
+        queue.begin_turn(Time(world.now), |_| true);
         while let Some(port) = queue.next() {
             while !queue.is_spent(port) {
                 let mut cost = world.members[port.0 as usize].unit;
