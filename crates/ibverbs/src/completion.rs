@@ -118,7 +118,7 @@ impl Ring {
         if found == 0 {
             return self.patience.found_nothing(Instant::now);
         }
-        self.patience.found();
+        self.patience.found(Instant::now);
         Rest::Return
     }
 }

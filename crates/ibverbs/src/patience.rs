@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   the program only polls, or has polled in vain for a while ──► its core goes to whoever may have work for it
+//!   whoever had its core brought what it waits for, each time  ──► the same, at once
 //!   it has just asked for an event: it will sleep next         ──► polls on for a moment, if that was worth it lately
 //!   else                                                       ──► returns
 //! ```
@@ -9,6 +10,7 @@
 //! Two threads that spin on one core cost each other a scheduler tick of 4 ms, and one that sleeps two switches and a
 //! wake-up, which take longer than many answers. It knows times, and no queue.
 
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 /// Empty polls that follow each other closely after which the poller gives its core away.
@@ -23,6 +25,14 @@ const CLOCK_EVERY: u32 = 4;
 
 /// A program that does something between its polls may be waiting all the same: it gives its core away so often.
 const TURN: Duration = Duration::from_micros(50);
+
+/// Somebody else had the core if it was given away for so long: a shard on the same core, or the program of the other end. It takes
+/// less if nobody wants it, and more where others compute: who gives it to those waits for a tick each time.
+const HAD_BY_ANOTHER: RangeInclusive<Duration> =
+    Duration::from_nanos(800)..=Duration::from_micros(20);
+
+/// So many times in a row something was brought by whoever had it: then more polls before would be in vain, too.
+const BROUGHT_ENOUGH: u8 = 4;
 
 /// How long a poll goes on before the program sleeps: about what sleeping and waking up take.
 const MOMENT: Duration = Duration::from_micros(20);
@@ -55,6 +65,10 @@ pub(crate) struct Patience {
     tight_polls: u32,
     /// Since when it has been empty, or since the poller last gave its core away.
     waits_since: Option<Instant>,
+    /// When the core was given away, if nobody has looked since.
+    gave_way: Option<Instant>,
+    /// How many times in a row whoever had it brought something.
+    brought: u8,
     /// The program has asked for an event and not polled since.
     is_armed: bool,
     /// The end of the moment that a poll goes on for.
@@ -72,6 +86,8 @@ impl Patience {
             since_clock: 0,
             tight_polls: 0,
             waits_since: None,
+            gave_way: None,
+            brought: 0,
             is_armed: false,
             moment: None,
             credit: 1,
@@ -84,11 +100,17 @@ impl Patience {
         self.is_armed = true;
     }
 
-    /// A poll found something.
+    /// A poll found something. `clock` is read if the time matters.
     #[inline]
-    pub(crate) fn found(&mut self) {
+    pub(crate) fn found(&mut self, clock: impl FnOnce() -> Instant) {
         if self.moment.take().is_some() {
             self.credit = (self.credit + 1).min(CREDIT_MAX);
+        }
+        if let Some(at) = self.gave_way.take() {
+            self.brought = match HAD_BY_ANOTHER.contains(&clock().duration_since(at)) {
+                true => (self.brought + 1).min(BROUGHT_ENOUGH),
+                false => 0,
+            };
         }
         self.tight_polls = 0;
         self.waits_since = None;
@@ -99,8 +121,12 @@ impl Patience {
     #[inline]
     pub(crate) fn found_nothing(&mut self, clock: impl FnOnce() -> Instant) -> Rest {
         self.since_clock += 1;
+        if self.gave_way.take().is_some() {
+            self.brought = 0;
+        }
         let is_timed = self.since_clock >= CLOCK_EVERY
             || self.tight_polls > 0
+            || self.brought == BROUGHT_ENOUGH
             || self.is_armed
             || self.moment.is_some();
         if is_timed {
@@ -115,7 +141,8 @@ impl Patience {
         if self.goes_on(now) {
             return Rest::Again;
         }
-        if self.is_waiting(now, polls) {
+        if self.is_waiting(now, polls) || self.brought == BROUGHT_ENOUGH {
+            self.gave_way = Some(now);
             Rest::GiveWay
         } else {
             Rest::Return
@@ -186,6 +213,12 @@ mod tests {
             self.patience.found_nothing(|| self.now)
         }
 
+        /// A poll that finds something, so long after the last one.
+        fn finds(&mut self, after: Duration) {
+            self.now += after;
+            self.patience.found(|| self.now);
+        }
+
         /// Asks for an event and polls in vain: how many times the poll looked.
         fn looks_before_sleep(&mut self) -> u32 {
             self.patience.armed();
@@ -201,8 +234,43 @@ mod tests {
         let tight = TIGHT / 2;
         assert!((0..TIGHT_MAX).all(|_| program.polls(tight) == Rest::Return));
         assert!((0..100).all(|_| program.polls(tight) == Rest::GiveWay));
-        program.patience.found();
+        program.finds(Duration::ZERO);
         assert_eq!(program.polls(tight), Rest::Return);
+    }
+
+    /// Polls in vain until it gives way, and finds something so long after that; how many polls that were.
+    fn polls_before_giving_way(program: &mut Program, had: Duration) -> usize {
+        let tight = TIGHT / 2;
+        let polls = std::iter::from_fn(|| Some(program.polls(tight)));
+        let polls = 1 + polls.take_while(|rest| *rest == Rest::Return).count();
+        program.finds(had);
+        polls
+    }
+
+    #[test]
+    fn to_who_brings_something_each_time_the_core_is_given_at_once() {
+        let [alone, beside_another, beside_one_who_computes] =
+            [400, 3_000, 4_000_000].map(Duration::from_nanos);
+        let usual = |polls: usize| polls > TIGHT_MAX as usize;
+        let mut program = Program::new();
+        for had in [alone, beside_one_who_computes] {
+            let mut polls = (0..20).map(|_| polls_before_giving_way(&mut program, had));
+            assert!(polls.all(usual), "{had:?}");
+        }
+        let mut polls = (0..20).map(|_| polls_before_giving_way(&mut program, beside_another));
+        assert!(polls.by_ref().take(BROUGHT_ENOUGH.into()).all(usual));
+        assert!(polls.all(|polls| polls == 1));
+        for breaks in [
+            |program: &mut Program| assert_eq!(program.polls(TIGHT * 20), Rest::Return),
+            |program: &mut Program| program.finds(Duration::from_millis(4)),
+        ] {
+            for _ in 0..BROUGHT_ENOUGH {
+                polls_before_giving_way(&mut program, beside_another);
+            }
+            assert_eq!(program.polls(TIGHT), Rest::GiveWay);
+            breaks(&mut program);
+            assert!(usual(polls_before_giving_way(&mut program, beside_another)));
+        }
     }
 
     #[test]
@@ -240,7 +308,7 @@ mod tests {
         for _ in 0..3 {
             program.patience.armed();
             assert_eq!(program.polls(TURN), Rest::Again);
-            program.patience.found();
+            program.finds(Duration::ZERO);
         }
         assert!((0..CREDIT_MAX).all(|_| program.looks_before_sleep() > 1));
         let tried = (0..u32::from(TRIED)).filter(|_| program.looks_before_sleep() > 1);
@@ -251,7 +319,7 @@ mod tests {
     fn a_moment_belongs_to_the_first_poll_after_the_request() {
         let mut program = Program::new();
         program.patience.armed();
-        program.patience.found();
+        program.finds(Duration::ZERO);
         assert_eq!(program.polls(TURN), Rest::Return, "nothing is awaited");
         program.looks_before_sleep();
         assert_ne!(program.polls(TURN), Rest::Again);
