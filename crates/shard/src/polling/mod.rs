@@ -146,9 +146,9 @@ impl Polling {
     /// On a core that others use too.
     fn among_others(&self, now: Time, is_close: bool) -> Rest {
         match self.periods.next() {
-            Next::Work if is_close => Rest::Look,
+            Next::Work | Next::Doubt if is_close => Rest::Look,
             Next::Work if now < self.last_work + ANSWER => Rest::Poll,
-            Next::Silence if self.expected.allows(now) => Rest::YieldAtOnce,
+            Next::Silence | Next::Doubt if self.expected.allows(now) => Rest::YieldAtOnce,
             Next::Unknown if self.tried.allows(now) => Rest::Yield,
             // Whoever rings wakes it.
             _ => Rest::Sleep,
@@ -237,7 +237,9 @@ mod tests {
             now = now + Duration::from_micros(3);
             polling.worked(now);
             polling.worked(now);
-            polling.rest(now, false);
+            while polling.rest(now, false) == Rest::Look {
+                now = now + CLOSE / 2;
+            }
         }
         (polling, now)
     }
@@ -246,9 +248,9 @@ mod tests {
     fn after_many_periods_the_core_is_yielded_right_after_work_where_others_use_it() {
         for (mode, owns_core, periods, yields) in [
             (PollMode::Adaptive, false, 8, false),
-            (PollMode::Adaptive, false, 50, true),
-            (PollMode::Adaptive, true, 50, false),
-            (PollMode::Always, false, 50, false),
+            (PollMode::Adaptive, false, 60, true),
+            (PollMode::Adaptive, true, 60, false),
+            (PollMode::Always, false, 60, false),
         ] {
             let (mut polling, mut now) = after_periods(Polling::new(mode, owns_core), periods);
             now = now + Duration::from_micros(3);
@@ -266,6 +268,31 @@ mod tests {
             polling.worked(late);
             assert!(!polling.yields_after_work(late, false), "it came back late");
         }
+    }
+
+    #[test]
+    fn an_answer_that_comes_a_moment_later_is_seen_to_belong_to_its_period() {
+        let mut polling = Polling::new(PollMode::Adaptive, false);
+        let mut now = SECOND;
+        let mut yields_between = 0;
+        for period in 0..100 {
+            now = now + Duration::from_micros(3);
+            polling.worked(now);
+            let answer = now + Duration::from_nanos(700);
+            while now < answer {
+                let rest = polling.rest(now, false);
+                yields_between += u32::from(period >= 40 && rest != Rest::Look);
+                now = now + Duration::from_nanos(100);
+            }
+            polling.worked(now);
+            while polling.rest(now, false) == Rest::Look {
+                now = now + Duration::from_nanos(100);
+            }
+        }
+        assert_eq!(
+            yields_between, 0,
+            "the shard took the first half for a period"
+        );
     }
 
     #[test]

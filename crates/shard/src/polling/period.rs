@@ -15,9 +15,12 @@ const ENOUGH: u32 = 4;
 /// After so many nothing more is looked for at the end of one.
 const STEADY: u32 = 32;
 
-/// At the end of one of so many something is looked for all the same, or an answer that came a moment later would never be seen to
-/// belong to it.
-const CHECKED: u32 = 8;
+/// At the end of one of so many more is looked for all the same, for a moment, or an answer that came a moment later would never be
+/// seen to belong to it. An odd number: where one that is seen as two has an answer in every second, both must be checked.
+const CHECKED: u32 = 17;
+
+/// And at the end of so many after one that had more than was known.
+const DOUBTED: u32 = 8;
 
 /// What comes next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +29,8 @@ pub(super) enum Next {
     Unknown,
     /// More work of this period, by somebody on another core.
     Work,
+    /// Its end, by what is known: to be checked for a moment.
+    Doubt,
     /// Its end: nothing, until others had this core.
     Silence,
 }
@@ -39,6 +44,8 @@ pub(super) struct Periods {
     usual: u32,
     /// How many had as much.
     alike: u32,
+    /// How many more are doubted.
+    doubted: u32,
 }
 
 impl Periods {
@@ -52,6 +59,10 @@ impl Periods {
         if work == 0 {
             return;
         }
+        self.doubted = match self.alike >= ENOUGH && work > self.usual {
+            true => DOUBTED,
+            false => self.doubted.saturating_sub(1),
+        };
         self.alike = match work == self.usual {
             true => self.alike.saturating_add(1),
             false => 0,
@@ -61,18 +72,20 @@ impl Periods {
 
     /// Whether this one is over, so surely that nothing more need be looked for.
     pub(super) fn is_over(&self) -> bool {
-        self.alike >= STEADY && !self.alike.is_multiple_of(CHECKED) && self.work == self.usual
+        self.alike >= STEADY && self.next() == Next::Silence
     }
 
     pub(super) fn next(&self) -> Next {
-        if self.alike < ENOUGH {
-            return Next::Unknown;
-        }
+        let is_known = self.alike >= ENOUGH;
+        let is_checked = self.doubted > 0 || self.alike.is_multiple_of(CHECKED);
         match self.work {
             0 => Next::Unknown,
+            _ if !is_known && self.doubted > 0 => Next::Doubt,
+            _ if !is_known => Next::Unknown,
             work if work < self.usual => Next::Work,
-            work if work == self.usual => Next::Silence,
-            _ => Next::Unknown,
+            work if work > self.usual => Next::Unknown,
+            _ if is_checked => Next::Doubt,
+            _ => Next::Silence,
         }
     }
 }
@@ -116,9 +129,20 @@ mod tests {
     #[test]
     fn one_that_differs_makes_it_unknown() {
         for other in [1, 3] {
-            let periods = [2, 2, 2, 2, 2, other, 2, 2, 2, 2];
+            let periods = [2, 2, 2, other, 2, 2, 2, 2];
             assert_eq!(during_the_next(after(&periods)), [Next::Unknown; 4]);
         }
+    }
+
+    #[test]
+    fn after_one_that_had_more_than_was_known_the_next_ones_are_doubted() {
+        use Next::{Doubt, Unknown};
+        let mut periods = vec![1, 1, 1, 1, 1, 2];
+        for _ in 0..DOUBTED {
+            assert_eq!(during_the_next(after(&periods))[..2], [Unknown, Doubt]);
+            periods.push(1 + periods.len() as u32 % 2);
+        }
+        assert_eq!(during_the_next(after(&periods)), [Unknown; 4]);
     }
 
     #[test]
