@@ -69,8 +69,10 @@ impl<M: Member, P: Port> Host<M, P> {
             if let Some(member) = self.members.touch(to, turn.now) {
                 loop_back(member, turn.memory, request, turn.now);
             }
-        } else if let Some(ends) = self.members.touch_both(turn.from, to, turn.now) {
+        } else if let Some(ends) = self.members.ends(turn.from, to, turn.now) {
             exchange(ends, turn, request);
+            self.members.wake(turn.from);
+            self.members.wake(to);
         } else {
             self.transfer(turn, to, request);
         }

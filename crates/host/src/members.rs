@@ -45,6 +45,15 @@ pub(crate) struct Ends<'a, M> {
     pub(crate) run: &'a mut RunQueue,
 }
 
+/// What came of a member's turn.
+#[derive(Clone, Copy)]
+pub(crate) struct TurnEnd {
+    /// It did something.
+    pub(crate) worked: bool,
+    /// It has more to do, or may have, of which no doorbell, arrival or timer will tell.
+    pub(crate) more: bool,
+}
+
 /// All of them.
 pub(crate) struct Members<M> {
     /// By port number; a removed member leaves a gap.
@@ -126,13 +135,8 @@ impl<M: Member> Members<M> {
         }
     }
 
-    /// Both ends of units.
-    pub(crate) fn touch_both(
-        &mut self,
-        from: PortId,
-        to: PortId,
-        now: Time,
-    ) -> Option<Ends<'_, M>> {
+    /// Both ends of units, whose owners are told. Neither is given a turn.
+    pub(crate) fn ends(&mut self, from: PortId, to: PortId, now: Time) -> Option<Ends<'_, M>> {
         // Only both together: one that is not here changes nothing.
         let numbers = [from, to].map(|port| port.0 as usize);
         let Ok([Some(a), Some(b)]) = self.slots.get_disjoint_mut(numbers) else {
@@ -140,7 +144,6 @@ impl<M: Member> Members<M> {
         };
         for (port, slot) in [(from, &mut *a), (to, &mut *b)] {
             slot.active = now;
-            self.run.wake(port);
             if !std::mem::replace(&mut slot.touched, true) {
                 self.touched.push(port);
             }
@@ -150,6 +153,16 @@ impl<M: Member> Members<M> {
             peer: &mut b.member,
             run: &mut self.run,
         })
+    }
+
+    /// A member was sent units. Who is looked at in each turn gets one only if that leaves it anything to do.
+    pub(crate) fn was_sent_to(&mut self, port: PortId) {
+        let member = self.get(port);
+        let has_to_do = member
+            .is_some_and(|member| member.doorbells() != Doorbells::Polled || member.is_runnable());
+        if has_to_do {
+            self.wake(port);
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (PortId, &M)> {
@@ -236,10 +249,10 @@ impl<M: Member> Members<M> {
         }
     }
 
-    /// A member has had its turn, and may have done something: when is the next one?
-    pub(crate) fn had_turn(&mut self, port: PortId, worked: bool, now: Time) {
+    /// A member has had its turn: when is the next one?
+    pub(crate) fn had_turn(&mut self, port: PortId, end: TurnEnd, now: Time) {
         let Some(slot) = self.slot(port) else { return };
-        if worked {
+        if end.worked {
             slot.active = now;
         }
         let (idle, doorbells) = (now.since(slot.active), slot.member.doorbells());
@@ -253,7 +266,12 @@ impl<M: Member> Members<M> {
         } else if !self.watched.is_empty() {
             self.watched.remove(&port);
         }
-        self.run.had_turn(port, worked, looks);
+        let again = match doorbells {
+            // The next look tells if there is anything else.
+            Doorbells::Polled => end.more,
+            Doorbells::Wake | Doorbells::Silent => end.worked,
+        };
+        self.run.had_turn(port, again, looks);
         self.mark(port);
     }
 

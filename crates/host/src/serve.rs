@@ -15,7 +15,7 @@ use crate::budget::Moved;
 use crate::host::Host;
 use crate::limits::Sent;
 use crate::member::Member;
-use crate::members::Ends;
+use crate::members::{Ends, TurnEnd};
 use crate::paths::{NOWHERE, Reachable};
 use crate::port::Port;
 use crate::turn::Turn;
@@ -45,7 +45,11 @@ impl<M: Member, P: Port> Host<M, P> {
         let moved = replied || sent.any;
         if sent.limited {
             // What it sends gets its next turn when the limit lets it.
-            self.members.had_turn(port, moved, now);
+            let end = TurnEnd {
+                worked: moved,
+                more: moved,
+            };
+            self.members.had_turn(port, end, now);
             self.members.publish(now);
             return moved;
         }
@@ -53,7 +57,12 @@ impl<M: Member, P: Port> Host<M, P> {
         // been anything to send.
         let more = self.members.is_spent(port) || self.member(port).is_some_and(M::is_runnable);
         let worked = polled || moved || more;
-        self.members.had_turn(port, worked, now);
+        let end = TurnEnd {
+            worked,
+            // There may be more answers than a turn has.
+            more: more || replied,
+        };
+        self.members.had_turn(port, end, now);
         if worked {
             self.members.publish(now);
         }
@@ -148,7 +157,7 @@ impl<M: Member, P: Port> Host<M, P> {
             from,
             now,
         };
-        let Ends { member, peer, run } = self.members.touch_both(from, to, now)?;
+        let Ends { member, peer, run } = self.members.ends(from, to, now)?;
         run.sends_to(from, receiver.as_ref());
         let before = run.moved(from);
         let theirs = peer.memory();
@@ -177,6 +186,7 @@ impl<M: Member, P: Port> Host<M, P> {
         if let Some(receiver) = receiver {
             run.arrived(&receiver, run.moved(from).since(before));
         }
+        self.members.was_sent_to(to);
         behind
     }
 }

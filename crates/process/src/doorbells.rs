@@ -15,6 +15,7 @@ use vrdma_verbs::object::Owner;
 use std::time::Duration;
 
 use crate::Process;
+use crate::context::Context;
 
 /// How long a client is polled after its last doorbell. Being woken costs a microsecond or two, a look
 /// some nanoseconds, and there is one in each turn.
@@ -39,12 +40,11 @@ impl Process {
         !self.polled.is_empty()
     }
 
-    /// Whether one of them has rung, or was silent for so long that it is polled no more.
+    /// Whether one of them has rung, or was silent for so long that it is polled no more; or something waits to be freed.
     pub fn has_rung(&self, now: Time) -> bool {
-        self.polled.iter().any(|owner| {
-            let context = self.contexts.get(owner.0);
-            context.is_none_or(|it| it.doorbells.has_rung() || now.since(it.rang) >= POLLED_FOR)
-        })
+        let mut contexts = self.polled.iter().map(|owner| self.contexts.get(owner.0));
+        let has_rung = |it: &Context| it.doorbells.has_rung() || now.since(it.rang) >= POLLED_FOR;
+        self.core.hca.is_reaping() || contexts.any(|it| it.is_none_or(has_rung))
     }
 
     /// Says in the pages of polled clients that the daemon sleeps; false if one has rung meanwhile.

@@ -153,6 +153,37 @@ fn polled_stations_are_looked_at_in_each_turn_until_they_sleep() {
 }
 
 #[test]
+fn who_tells_of_rings_has_no_turn_in_which_there_is_nothing_to_do() {
+    let mut host = Carrier::new(1);
+    let ports = crowd(&mut host, 2);
+    let [a, b] = [ports[0], ports[1]];
+    let qps = connect(&mut host, a, b);
+    for port in [a, b] {
+        let station = host.touch(port, NOW).unwrap();
+        (station.doorbells, station.tells_of_rings) = (Doorbells::Polled, true);
+    }
+    let remote = host.touch(b, NOW).unwrap().remote();
+    let turns = |host: &mut Carrier| {
+        for _ in 0..3 {
+            host.turn(NOW);
+        }
+    };
+    turns(&mut host);
+    let before = [a, b].map(|port| looks(&host, port));
+    for (id, op) in [SendOp::Write(remote), SendOp::Read(remote)]
+        .into_iter()
+        .enumerate()
+    {
+        host.touch(a, NOW).unwrap().post(qps[0], id as u64, op, 64);
+        turns(&mut host);
+    }
+    let done = &host.member(a).unwrap().completions;
+    assert_eq!(done[..], [(0, Status::Success), (1, Status::Success)]);
+    let after = [a, b].map(|port| looks(&host, port));
+    assert_eq!([after[0] - before[0], after[1] - before[1]], [2, 0]);
+}
+
+#[test]
 fn a_removed_station_leaves_no_turn_behind() {
     let mut host = Carrier::new(1);
     let port = crowd(&mut host, 1)[0];

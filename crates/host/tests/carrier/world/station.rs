@@ -60,6 +60,8 @@ pub(crate) struct Station {
     pub(crate) epoch: u64,
     /// Somebody has rung.
     pub(crate) rung: bool,
+    /// It says so before it is asked for more.
+    pub(crate) tells_of_rings: bool,
     /// How often it was looked at.
     pub(crate) polls: u32,
     /// How often its owner was told.
@@ -106,6 +108,7 @@ impl Station {
             is_still: false,
             epoch: 0,
             rung: false,
+            tells_of_rings: false,
             polls: 0,
             published: 0,
             answers: 0,
@@ -349,6 +352,10 @@ impl Member for Station {
 
     fn doorbells(&self) -> Doorbells {
         self.doorbells
+    }
+
+    fn has_rung(&self, _: Time) -> bool {
+        self.rung || !self.tells_of_rings
     }
 
     fn sleep(&mut self) -> bool {
