@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 /// Empty polls that follow each other closely after which the poller gives its core away.
 const TIGHT_MAX: u32 = 10;
 
+/// The same where nobody wanted it lately: some 3 us, while giving it away takes as long as ten polls, in which nothing is seen.
+const TIGHT_MAX_ALONE: u32 = 80;
+
 /// Polls that follow each other as closely are all that the program does. Others look between pieces of work (QEMU
 /// twice after each page that it sends), where a core given away each time costs more than the work.
 const TIGHT: Duration = Duration::from_nanos(150);
@@ -63,6 +66,8 @@ pub(crate) struct Patience {
     since_clock: u32,
     /// Empty polls in a row that followed each other closely.
     tight_polls: u32,
+    /// After how many of them it gives its core away.
+    tight_max: u32,
     /// Since when it has been empty, or since the poller last gave its core away.
     waits_since: Option<Instant>,
     /// When the core was given away, if nobody has looked since.
@@ -85,6 +90,7 @@ impl Patience {
             found_empty: now,
             since_clock: 0,
             tight_polls: 0,
+            tight_max: TIGHT_MAX,
             waits_since: None,
             gave_way: None,
             brought: 0,
@@ -107,7 +113,7 @@ impl Patience {
             self.credit = (self.credit + 1).min(CREDIT_MAX);
         }
         if let Some(at) = self.gave_way.take() {
-            self.brought = match HAD_BY_ANOTHER.contains(&clock().duration_since(at)) {
+            self.brought = match self.was_had_by_another(clock() - at) {
                 true => (self.brought + 1).min(BROUGHT_ENOUGH),
                 false => 0,
             };
@@ -121,11 +127,9 @@ impl Patience {
     #[inline]
     pub(crate) fn found_nothing(&mut self, clock: impl FnOnce() -> Instant) -> Rest {
         self.since_clock += 1;
-        if self.gave_way.take().is_some() {
-            self.brought = 0;
-        }
         let is_timed = self.since_clock >= CLOCK_EVERY
             || self.tight_polls > 0
+            || self.gave_way.is_some()
             || self.brought == BROUGHT_ENOUGH
             || self.is_armed
             || self.moment.is_some();
@@ -138,6 +142,10 @@ impl Patience {
 
     fn found_nothing_at(&mut self, now: Instant) -> Rest {
         let polls = std::mem::take(&mut self.since_clock);
+        if let Some(at) = self.gave_way.take() {
+            self.was_had_by_another(now - at);
+            self.brought = 0;
+        }
         if self.goes_on(now) {
             return Rest::Again;
         }
@@ -147,6 +155,15 @@ impl Patience {
         } else {
             Rest::Return
         }
+    }
+
+    /// The core is back after so long: whether another one had it, for a moment.
+    fn was_had_by_another(&mut self, away: Duration) -> bool {
+        self.tight_max = match away < *HAD_BY_ANOTHER.start() {
+            true => (self.tight_max * 2).min(TIGHT_MAX_ALONE),
+            false => TIGHT_MAX,
+        };
+        HAD_BY_ANOTHER.contains(&away)
     }
 
     /// Whether the poll goes on before the program sleeps.
@@ -182,7 +199,7 @@ impl Patience {
             0
         };
         let since = *self.waits_since.get_or_insert(now);
-        let is_waiting = self.tight_polls > TIGHT_MAX || now.duration_since(since) >= TURN;
+        let is_waiting = self.tight_polls > self.tight_max || now.duration_since(since) >= TURN;
         if is_waiting {
             self.waits_since = Some(now);
         }
@@ -229,13 +246,20 @@ mod tests {
     }
 
     #[test]
-    fn who_only_polls_gives_way_until_something_comes() {
-        let mut program = Program::new();
-        let tight = TIGHT / 2;
-        assert!((0..TIGHT_MAX).all(|_| program.polls(tight) == Rest::Return));
-        assert!((0..100).all(|_| program.polls(tight) == Rest::GiveWay));
-        program.finds(Duration::ZERO);
-        assert_eq!(program.polls(tight), Rest::Return);
+    fn who_only_polls_gives_way_more_seldom_where_nobody_wants_the_core() {
+        let [alone, beside_another] = [400, 3_000].map(Duration::from_nanos);
+        for (had, between) in [(alone, TIGHT_MAX_ALONE), (beside_another, TIGHT_MAX)] {
+            let mut program = Program::new();
+            let mut polls_between = || {
+                let polls = std::iter::from_fn(|| Some(program.polls(TIGHT / 2)));
+                let polls = polls.take_while(|rest| *rest == Rest::Return).count();
+                program.polls(had);
+                polls as u32
+            };
+            assert_eq!(polls_between(), TIGHT_MAX);
+            assert!((0..5).all(|_| polls_between() >= TIGHT_MAX));
+            assert_eq!(polls_between(), between, "{had:?}");
+        }
     }
 
     /// Polls in vain until it gives way, and finds something so long after that; how many polls that were.
@@ -279,9 +303,12 @@ mod tests {
             let mut program = Program::new();
             let mut turns = 0;
             for _ in 0..80 {
-                turns += u32::from(program.polls(TURN / 8) == Rest::GiveWay);
-                for _ in 1..looks {
-                    turns += u32::from(program.polls(Duration::ZERO) == Rest::GiveWay);
+                for look in 0..looks {
+                    let after = if look == 0 { TURN / 8 } else { Duration::ZERO };
+                    if program.polls(after) == Rest::GiveWay {
+                        turns += 1;
+                        program.polls(Duration::from_nanos(400));
+                    }
                 }
             }
             assert!((9..=10).contains(&turns), "{looks} looks: {turns}");
