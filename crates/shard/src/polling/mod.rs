@@ -91,11 +91,11 @@ impl Polling {
         }
     }
 
-    /// A turn found work.
-    pub(crate) fn worked(&mut self, now: Time) {
+    /// A turn that began then found work.
+    pub(crate) fn worked(&mut self, began: Time, now: Time) {
         self.came_back(now);
         self.adaptive.found(now, self.last_work);
-        self.periods.worked();
+        self.periods.worked(now.since(began) >= CLOSE);
         self.last_work = now;
     }
 
@@ -206,7 +206,7 @@ mod tests {
         let mut now = SECOND;
         for _ in 0..8 {
             now = now + Duration::from_micros(20);
-            polling.worked(now);
+            polling.worked(now, now);
         }
         polling.rest(now + silence, false)
     }
@@ -235,8 +235,8 @@ mod tests {
         let mut now = SECOND;
         for _ in 0..periods {
             now = now + Duration::from_micros(3);
-            polling.worked(now);
-            polling.worked(now);
+            polling.worked(now, now);
+            polling.worked(now, now);
             while polling.rest(now, false) == Rest::Look {
                 now = now + CLOSE / 2;
             }
@@ -254,9 +254,9 @@ mod tests {
         ] {
             let (mut polling, mut now) = after_periods(Polling::new(mode, owns_core), periods);
             now = now + Duration::from_micros(3);
-            polling.worked(now);
+            polling.worked(now, now);
             assert!(!polling.yields_after_work(now, false), "in the middle");
-            polling.worked(now);
+            polling.worked(now, now);
             assert!(!polling.yields_after_work(now, true), "guests ring");
             assert_eq!(
                 polling.yields_after_work(now, false),
@@ -264,8 +264,8 @@ mod tests {
                 "{mode:?} {periods}"
             );
             let late = now + CROWDED;
-            polling.worked(late);
-            polling.worked(late);
+            polling.worked(late, late);
+            polling.worked(late, late);
             assert!(!polling.yields_after_work(late, false), "it came back late");
         }
     }
@@ -277,14 +277,14 @@ mod tests {
         let mut yields_between = 0;
         for period in 0..100 {
             now = now + Duration::from_micros(3);
-            polling.worked(now);
+            polling.worked(now, now);
             let answer = now + Duration::from_nanos(700);
             while now < answer {
                 let rest = polling.rest(now, false);
                 yields_between += u32::from(period >= 40 && rest != Rest::Look);
                 now = now + Duration::from_nanos(100);
             }
-            polling.worked(now);
+            polling.worked(now, now);
             while polling.rest(now, false) == Rest::Look {
                 now = now + Duration::from_nanos(100);
             }
@@ -299,7 +299,7 @@ mod tests {
     fn in_the_middle_of_a_period_an_answer_is_waited_for() {
         let (mut polling, mut now) = between_two_programs();
         now = now + Duration::from_micros(3);
-        polling.worked(now);
+        polling.worked(now, now);
         for (silence, rest) in [
             (Duration::ZERO, Rest::Look),
             (CLOSE, Rest::Poll),
@@ -314,8 +314,8 @@ mod tests {
         let (mut polling, mut now) = between_two_programs();
         let mut period = |polling: &mut Polling, after: Duration| {
             now = now + after;
-            polling.worked(now);
-            polling.worked(now);
+            polling.worked(now, now);
+            polling.worked(now, now);
             polling.rest(now, false)
         };
         let at_once = Duration::from_micros(3);

@@ -19,7 +19,7 @@ const STEADY: u32 = 32;
 /// seen to belong to it. An odd number: where one that is seen as two has an answer in every second, both must be checked.
 const CHECKED: u32 = 17;
 
-/// And at the end of so many after one that had more than was known.
+/// And at the end of so many after such a check that found more.
 const DOUBTED: u32 = 8;
 
 /// What comes next.
@@ -46,20 +46,27 @@ pub(super) struct Periods {
     alike: u32,
     /// How many more are doubted.
     doubted: u32,
+    /// A piece of work in this one was of many messages.
+    is_stream: bool,
 }
 
 impl Periods {
-    pub(super) fn worked(&mut self) {
+    /// A piece of work, of few messages or of many: who sends many does not wait for each, and at the end of those nothing is
+    /// gained by looking on.
+    pub(super) fn worked(&mut self, many: bool) {
         self.work = self.work.saturating_add(1);
+        self.is_stream |= many;
     }
 
     /// The core goes to others, or to sleep.
     pub(super) fn ended(&mut self) {
         let work = std::mem::take(&mut self.work);
+        let is_stream = std::mem::take(&mut self.is_stream);
         if work == 0 {
             return;
         }
-        self.doubted = match self.alike >= ENOUGH && work > self.usual {
+        // Only then: where periods differ anyway, a moment at the end of each would be lost.
+        self.doubted = match self.is_checked() && work > self.usual && !is_stream {
             true => DOUBTED,
             false => self.doubted.saturating_sub(1),
         };
@@ -75,16 +82,20 @@ impl Periods {
         self.alike >= STEADY && self.next() == Next::Silence
     }
 
+    fn is_checked(&self) -> bool {
+        !self.is_stream && self.alike >= CHECKED && self.alike.is_multiple_of(CHECKED)
+    }
+
     pub(super) fn next(&self) -> Next {
         let is_known = self.alike >= ENOUGH;
-        let is_checked = self.doubted > 0 || self.alike.is_multiple_of(CHECKED);
+        let is_doubted = self.doubted > 0 && !self.is_stream;
         match self.work {
             0 => Next::Unknown,
-            _ if !is_known && self.doubted > 0 => Next::Doubt,
+            _ if !is_known && is_doubted => Next::Doubt,
             _ if !is_known => Next::Unknown,
             work if work < self.usual => Next::Work,
             work if work > self.usual => Next::Unknown,
-            _ if is_checked => Next::Doubt,
+            _ if is_doubted || self.is_checked() => Next::Doubt,
             _ => Next::Silence,
         }
     }
@@ -98,7 +109,7 @@ mod tests {
     fn after(periods: &[u32]) -> Periods {
         let mut after = Periods::default();
         for work in periods {
-            (0..*work).for_each(|_| after.worked());
+            (0..*work).for_each(|_| after.worked(false));
             after.ended();
         }
         after
@@ -107,7 +118,7 @@ mod tests {
     fn during_the_next(mut periods: Periods) -> [Next; 4] {
         std::array::from_fn(|_| {
             let next = periods.next();
-            periods.worked();
+            periods.worked(false);
             next
         })
     }
@@ -129,15 +140,18 @@ mod tests {
     #[test]
     fn one_that_differs_makes_it_unknown() {
         for other in [1, 3] {
-            let periods = [2, 2, 2, other, 2, 2, 2, 2];
+            let periods = [2, 2, 2, 2, 2, other, 2, 2, 2, 2];
             assert_eq!(during_the_next(after(&periods)), [Next::Unknown; 4]);
         }
     }
 
     #[test]
-    fn after_one_that_had_more_than_was_known_the_next_ones_are_doubted() {
+    fn after_a_check_that_found_more_the_next_ones_are_doubted() {
         use Next::{Doubt, Unknown};
-        let mut periods = vec![1, 1, 1, 1, 1, 2];
+        let checked = CHECKED as usize + 1;
+        let mut periods = vec![1; checked];
+        assert_eq!(during_the_next(after(&periods))[..2], [Unknown, Doubt]);
+        periods.push(2);
         for _ in 0..DOUBTED {
             assert_eq!(during_the_next(after(&periods))[..2], [Unknown, Doubt]);
             periods.push(1 + periods.len() as u32 % 2);
@@ -150,18 +164,29 @@ mod tests {
         let mut periods = after(&[2; STEADY as usize]);
         let mut checked = 0;
         for _ in 0..CHECKED * 4 {
-            periods.worked();
+            periods.worked(false);
             assert!(!periods.is_over(), "in its middle");
-            periods.worked();
+            periods.worked(false);
             checked += u32::from(!periods.is_over());
             periods.ended();
         }
         // The first one is not steady yet.
         assert_eq!(checked, 1 + 4);
-        periods.worked();
+        periods.worked(false);
         periods.ended();
-        periods.worked();
+        periods.worked(false);
         assert!(!periods.is_over(), "after another one");
+    }
+
+    #[test]
+    fn a_stream_of_messages_is_not_doubted() {
+        let mut periods = after(&[1; CHECKED as usize + 1]);
+        periods.worked(true);
+        assert_eq!(periods.next(), Next::Silence);
+        periods.worked(false);
+        periods.ended();
+        periods.worked(false);
+        assert_eq!(periods.next(), Next::Unknown, "of another length");
     }
 
     #[test]

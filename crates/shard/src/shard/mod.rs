@@ -178,7 +178,7 @@ impl Shard {
     /// After a turn that found work and began then: when the next one begins.
     fn after_work(&mut self, began: Time) -> Time {
         let now = self.clock.now();
-        self.polling.worked(now);
+        self.polling.worked(began, now);
         self.load.worked(began, now);
         self.turns += 1;
         let yields = self.polling.yields_after_work(now, self.host.is_watching());
