@@ -11,8 +11,8 @@ use std::sync::Arc;
 use vrdma_host::{Attachment, Host, Marks};
 use vrdma_switch::{GroupId, Policy, PortId, UplinkId};
 use vrdma_verbs::Time;
-use vrdma_verbs::object::QpId;
-use vrdma_wire::Gid;
+use vrdma_verbs::object::{Limits, QpId};
+use vrdma_wire::{Gid, Mtu};
 
 pub(crate) use greedy::{Greedy, assert_near, limit, work};
 pub(crate) use station::{REGION_BYTES, Station};
@@ -94,4 +94,19 @@ pub(crate) fn run(host: &mut Carrier, now: Time) {
         }
     }
     panic!("the stations never come to rest");
+}
+
+/// What a station can have.
+fn limits() -> Limits {
+    Limits {
+        pds: 4,
+        mrs: 4,
+        cqs: 4,
+        qps: 64,
+        srqs: 4,
+        gids: 4,
+        rd_atomic: 16,
+        message_bytes: 1 << 24,
+        port_mtu: Mtu::B4096,
+    }
 }

@@ -8,7 +8,7 @@ use vrdma_host::{Doorbells, Member};
 use vrdma_switch::Policy;
 use vrdma_verbs::attr::{Access, Address, AttrMask, QpAttr, QpState};
 use vrdma_verbs::object::{
-    CqId, Identity, Limits, MrKeys, MrKind, MrSpec, Owner, PdId, QpId, QpSpec, QpType,
+    CqId, Identity, MrKeys, MrKind, MrSpec, Owner, PdId, QpId, QpSpec, QpType,
 };
 use vrdma_verbs::packet::Reply;
 use vrdma_verbs::unit::{Request, Response, Route};
@@ -77,7 +77,7 @@ impl Station {
             mac,
             seed: u64::from(number),
         };
-        let mut hca = Hca::new(identity, limits());
+        let mut hca = Hca::new(identity, super::limits());
         hca.bind_gid(0, gid).unwrap();
         let memory = Regions::default();
         let pd = hca.create_pd(Owner(1)).unwrap();
@@ -385,19 +385,5 @@ impl Member for Station {
 
     fn has_gsi(&self) -> bool {
         self.has_gsi
-    }
-}
-
-fn limits() -> Limits {
-    Limits {
-        pds: 4,
-        mrs: 4,
-        cqs: 4,
-        qps: 64,
-        srqs: 4,
-        gids: 4,
-        rd_atomic: 16,
-        message_bytes: 1 << 24,
-        port_mtu: Mtu::B4096,
     }
 }
