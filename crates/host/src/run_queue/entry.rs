@@ -32,8 +32,8 @@ pub(super) struct Entry {
     pub(super) since: u64,
     /// It is among the unseen.
     pub(super) listed: bool,
-    /// It is among those that are looked at.
-    pub(super) looked_at: bool,
+    /// It is among the polled.
+    pub(super) polled: bool,
     /// It is among those with a guarantee.
     pub(super) guaranteed: bool,
     /// Of the one that it sent to last, if that is guaranteed something of what arrives.
@@ -93,7 +93,7 @@ impl Entry {
             turn,
             since: turn,
             listed: false,
-            looked_at: false,
+            polled: false,
             guaranteed: false,
             receiver: None,
         }

@@ -22,6 +22,9 @@
 //! timers, commands) waits no longer because a group is heavy. Each turn of the carrier looks at a few of those who
 //! wait without a turn, too: debts and weights hold up what a member sends, but not for long its doorbells, timers
 //! and answers to peers.
+//!
+//! Who had nothing to do, and whose doorbells wake nobody, is *polled*: each turn of the carrier asks whether it has rung,
+//! and it has a turn then only.
 
 mod entry;
 mod long_turn;
@@ -70,8 +73,8 @@ pub(crate) struct RunQueue {
     visited: Option<GroupId>,
     /// Members that wait in their groups.
     waiting: usize,
-    /// Members that had nothing to do and whose doorbells wake nobody, and some that wait for a turn by now.
-    looked_at: Vec<Listed>,
+    /// Members that had nothing to do and whose doorbells each turn polls, and some that wait for a turn by now.
+    polled: Vec<Listed>,
     /// Members that wait in their groups, the one that was looked at longest ago first; and some that wait no more.
     unseen: VecDeque<Listed>,
     owed: Owed,
@@ -153,24 +156,23 @@ impl RunQueue {
         }
     }
 
-    /// A turn of the carrier begins, for those who wait by now and for those of the [looked at](Self::had_turn) who have
-    /// rung.
+    /// A turn of the carrier begins, for those who wait by now and for those of the [polled](Self::had_turn) who have rung.
     pub(crate) fn begin_turn(&mut self, now: Time, has_rung: impl Fn(PortId) -> bool) {
         self.turn += 1;
         self.long_turn.took(now.since(self.now));
         self.now = now;
-        let mut looked_at = std::mem::take(&mut self.looked_at);
-        looked_at.retain(|listed| self.stays_looked_at(*listed, &has_rung));
+        let mut polled = std::mem::take(&mut self.polled);
+        polled.retain(|listed| self.stays_polled(*listed, &has_rung));
         // Nobody came to it meanwhile.
-        self.looked_at = looked_at;
+        self.polled = polled;
         self.turns_left = self.waiting;
         self.moved = false;
         self.is_alone = false;
         self.looks_left = LOOKS_A_TURN.min(self.unseen.len());
     }
 
-    /// Whether one of the looked at is looked at in the next turn, too: it has not rung and does not wait by now.
-    fn stays_looked_at(&mut self, listed: Listed, has_rung: impl Fn(PortId) -> bool) -> bool {
+    /// Whether one of the polled is so in the next turn, too: it has not rung and does not wait by now.
+    fn stays_polled(&mut self, listed: Listed, has_rung: impl Fn(PortId) -> bool) -> bool {
         let port = listed.port;
         let Some(entry) = self.entry_of(listed) else {
             return false;
@@ -179,24 +181,24 @@ impl RunQueue {
         if waits && !has_rung(port) {
             return true;
         }
-        entry.looked_at = false;
+        entry.polled = false;
         if waits {
             self.wake(port);
         }
         false
     }
 
-    /// All that wait, those that are looked at included.
+    /// All that wait, the polled included.
     pub(crate) fn ports(&self) -> impl Iterator<Item = PortId> {
         let groups = self.visited.into_iter().chain(self.rounds.iter());
         let of_groups = groups.flat_map(|group| self.groups[group.0 as usize].members.iter());
         let entries = &self.entries;
-        let is_looked_at = |listed: &&Listed| {
+        let is_polled = |listed: &&Listed| {
             let entry = listed.entry(entries);
             entry.is_some_and(|entry| entry.place == Waiting::ToRing)
         };
-        let looked_at = self.looked_at.iter().filter(is_looked_at);
-        of_groups.chain(looked_at.map(|listed| listed.port))
+        let polled = self.polled.iter().filter(is_polled);
+        of_groups.chain(polled.map(|listed| listed.port))
     }
 
     /// The next one that gets its turn, and then those that are only looked at.
@@ -368,8 +370,8 @@ impl RunQueue {
         } else if looks && entry.place == Waiting::Nowhere {
             entry.place = Waiting::ToRing;
             let id = entry.id;
-            if !std::mem::replace(&mut entry.looked_at, true) {
-                self.looked_at.push(Listed { port, id });
+            if !std::mem::replace(&mut entry.polled, true) {
+                self.polled.push(Listed { port, id });
             }
         }
         if self.waiting == 0 {

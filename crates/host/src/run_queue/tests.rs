@@ -254,7 +254,7 @@ fn a_group_that_wants_nothing_costs_the_others_nothing() {
 }
 
 #[test]
-fn who_is_looked_at_has_a_turn_when_it_has_rung_or_something_came_for_it() {
+fn who_is_polled_has_a_turn_when_it_has_rung_or_something_came_for_it() {
     let mut queue = RunQueue::default();
     let [rings, is_sent_to, goes] = [0, 1, 2].map(PortId);
     for port in [rings, is_sent_to, goes] {
@@ -278,7 +278,7 @@ fn who_is_looked_at_has_a_turn_when_it_has_rung_or_something_came_for_it() {
     for _ in 0..3 {
         assert_eq!(turn(&mut queue, &[is_sent_to]), [is_sent_to]);
     }
-    assert_eq!(queue.looked_at.len(), 2, "each once");
+    assert_eq!(queue.polled.len(), 2, "each once");
 }
 
 #[test]
