@@ -113,7 +113,7 @@ impl Patience {
             self.credit = (self.credit + 1).min(CREDIT_MAX);
         }
         if let Some(at) = self.gave_way.take() {
-            self.brought = match self.was_had_by_another(clock() - at) {
+            self.brought = match self.was_had_by_another(clock().duration_since(at)) {
                 true => (self.brought + 1).min(BROUGHT_ENOUGH),
                 false => 0,
             };
@@ -143,7 +143,7 @@ impl Patience {
     fn found_nothing_at(&mut self, now: Instant) -> Rest {
         let polls = std::mem::take(&mut self.since_clock);
         if let Some(at) = self.gave_way.take() {
-            self.was_had_by_another(now - at);
+            self.was_had_by_another(now.duration_since(at));
             self.brought = 0;
         }
         if self.goes_on(now) {

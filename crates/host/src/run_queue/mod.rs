@@ -339,9 +339,8 @@ impl RunQueue {
         }
     }
 
-    /// A member has had its turn. It gets another one if it `worked`; else each turn of the carrier looks whether it has
-    /// rung if it `looks`.
-    pub(crate) fn had_turn(&mut self, port: PortId, worked: bool, looks: bool) {
+    /// A member has had its turn. It gets one `again`, or else is `polled`.
+    pub(crate) fn had_turn(&mut self, port: PortId, again: bool, polled: bool) {
         let Some(Some(entry)) = self.entries.get_mut(port.0 as usize) else {
             return;
         };
@@ -365,9 +364,9 @@ impl RunQueue {
         if entry.budget.is_spent() {
             group.members.wants_more(entry.weight());
         }
-        if worked {
+        if again {
             self.wake(port);
-        } else if looks && entry.place == Waiting::Nowhere {
+        } else if polled && entry.place == Waiting::Nowhere {
             entry.place = Waiting::ToRing;
             let id = entry.id;
             if !std::mem::replace(&mut entry.polled, true) {

@@ -15,11 +15,11 @@ const ENOUGH: u32 = 4;
 /// After so many nothing more is looked for at the end of one.
 const STEADY: u32 = 32;
 
-/// At the end of one of so many more is looked for all the same, for a moment, or an answer that came a moment later would never be
-/// seen to belong to it. An odd number: where one that is seen as two has an answer in every second, both must be checked.
+/// One of so many is checked: at its end the shard looks on for a moment, or an answer that comes a little later would never be
+/// seen to belong to it. An odd number, since a period that is seen as two has its answer in every second, and each must have its check.
 const CHECKED: u32 = 17;
 
-/// And at the end of so many after such a check that found more.
+/// After a check that found more, so many are checked in a row.
 const DOUBTED: u32 = 8;
 
 /// What comes next.

@@ -289,7 +289,7 @@ impl Member for Adapter {
         }
     }
 
-    /// Of a guest's doorbells its device knows.
+    /// A guest's doorbells are read by its device, in [`poll`](Self::poll): a VM has each turn for it.
     fn has_rung(&self, now: Time) -> bool {
         match self {
             Self::Vm(_) => true,
