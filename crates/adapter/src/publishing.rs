@@ -11,6 +11,7 @@ use vrdma_verbs::attr::QpState;
 use vrdma_verbs::object::{CqId, QpId};
 use vrdma_verbs::work::{Completion, Event, Output, Status};
 
+use crate::core_state::ToNote;
 use crate::front_end::{FrontEnd, Turn};
 use crate::{Failing, Sending};
 
@@ -88,6 +89,9 @@ fn take_all<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>>) 
         take_output(front, turn, output);
     }
     front.core_mut().hca.forget_enclosed();
+    if !front.keeps_records() {
+        front.core_mut().hca.forget_changed_keys();
+    }
 }
 
 #[inline(never)]
@@ -113,16 +117,24 @@ fn take_output<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>
             if let Some(completion) = completion {
                 complete(front, turn, cq, &completion);
             }
-            front.core_mut().to_note.qp(qp);
+            note_later(front, |to_note| to_note.qp(qp));
         }
         Output::RecvDone { cq, completion } => {
             if front.release_recv(completion.qp) {
                 publish_later(front, completion.qp);
             }
             complete(front, turn, cq, &completion);
-            front.core_mut().to_note.qp(completion.qp);
+            note_later(front, |to_note| to_note.qp(completion.qp));
         }
         Output::Event(event) => announce(front, turn, event),
+    }
+}
+
+/// Something came further, which nobody writes down where there are no records.
+#[inline]
+fn note_later<F: FrontEnd + ?Sized>(front: &mut F, add: impl FnOnce(&mut ToNote)) {
+    if front.keeps_records() {
+        add(&mut front.core_mut().to_note);
     }
 }
 
@@ -160,7 +172,7 @@ fn complete<F: FrontEnd + ?Sized>(
             if first {
                 front.core_mut().written_cqs.push(id);
             }
-            front.core_mut().to_note.cq(id);
+            note_later(front, |to_note| to_note.cq(id));
         }
         Err(error) => front.fail_cq(turn, id, error),
     }

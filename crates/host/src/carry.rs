@@ -2,7 +2,7 @@
 
 use vrdma_switch::{PortId, Way};
 use vrdma_verbs::unit::Request;
-use vrdma_verbs::{Path, Source, Time};
+use vrdma_verbs::{Path, Source};
 use vrdma_wire::Qpn;
 
 use crate::host::Host;
@@ -65,43 +65,28 @@ impl<M: Member, P: Port> Host<M, P> {
         to: PortId,
         request: &mut Request<M::Region>,
     ) {
-        if to == turn.from {
-            if let Some(member) = self.members.touch(to, turn.now) {
-                loop_back(member, turn.memory, request, turn.now);
-            }
-        } else if let Some(ends) = self.members.ends(turn.from, to, turn.now) {
+        if let Some(ends) = self.members.ends(turn.from, to, turn.now) {
             exchange(ends, turn, request);
-            self.members.wake(turn.from);
-            self.members.wake(to);
+            self.members.was_sent_to(to);
         } else {
             self.transfer(turn, to, request);
         }
     }
 }
 
-/// Carries a request of a member to itself, and the answer back.
-fn loop_back<M: Member>(
-    member: &mut M,
-    memory: &M::View<'_>,
-    request: &Request<M::Region>,
-    now: Time,
-) {
-    if let Some(response) = member.deliver(memory, request, Source::Memory(memory), now) {
-        member.respond(memory, &response, Source::Memory(memory), now);
-    }
-}
-
-/// Carries a request of a member to another one, and the answer back.
+/// Carries a request of a member to another one, or to itself, and the answer back.
 fn exchange<M: Member>(
     ends: Ends<'_, M>,
     turn: Turn<'_, M::View<'_>>,
     request: &Request<M::Region>,
 ) {
-    let Ends { member, peer, .. } = ends;
+    let mut pair = ends.pair;
+    let peer = pair.peer();
     let theirs = peer.memory();
     let theirs = M::view(&theirs);
     let answer = peer.deliver(&theirs, request, Source::Memory(turn.memory), turn.now);
     if let Some(response) = answer {
-        member.respond(turn.memory, &response, Source::Memory(&theirs), turn.now);
+        pair.member()
+            .respond(turn.memory, &response, Source::Memory(&theirs), turn.now);
     }
 }

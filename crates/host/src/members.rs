@@ -39,10 +39,33 @@ pub(crate) struct Slot<M> {
 
 /// A member that sends units, and the one that they are for.
 pub(crate) struct Ends<'a, M> {
-    pub(crate) member: &'a mut M,
-    pub(crate) peer: &'a mut M,
+    pub(crate) pair: Pair<'a, M>,
     /// What they cost is charged here.
     pub(crate) run: &'a mut RunQueue,
+}
+
+/// Both ends of units; those of programs of one adapter are the same member.
+pub(crate) enum Pair<'a, M> {
+    Same(&'a mut M),
+    Two { member: &'a mut M, peer: &'a mut M },
+}
+
+impl<M> Pair<'_, M> {
+    /// Who sends.
+    #[inline]
+    pub(crate) fn member(&mut self) -> &mut M {
+        match self {
+            Self::Same(member) | Self::Two { member, .. } => member,
+        }
+    }
+
+    /// Whom it is for.
+    #[inline]
+    pub(crate) fn peer(&mut self) -> &mut M {
+        match self {
+            Self::Same(peer) | Self::Two { peer, .. } => peer,
+        }
+    }
 }
 
 /// What came of a member's turn.
@@ -137,22 +160,36 @@ impl<M: Member> Members<M> {
 
     /// Both ends of units, whose owners are told. Neither is given a turn.
     pub(crate) fn ends(&mut self, from: PortId, to: PortId, now: Time) -> Option<Ends<'_, M>> {
-        // Only both together: one that is not here changes nothing.
-        let numbers = [from, to].map(|port| port.0 as usize);
-        let Ok([Some(a), Some(b)]) = self.slots.get_disjoint_mut(numbers) else {
-            return None;
-        };
-        for (port, slot) in [(from, &mut *a), (to, &mut *b)] {
+        let Self {
+            slots,
+            touched,
+            run,
+            ..
+        } = self;
+        let mut show_later = |port, slot: &mut Slot<M>| {
             slot.active = now;
             if !std::mem::replace(&mut slot.touched, true) {
-                self.touched.push(port);
+                touched.push(port);
             }
-        }
-        Some(Ends {
-            member: &mut a.member,
-            peer: &mut b.member,
-            run: &mut self.run,
-        })
+        };
+        let numbers = [from, to].map(|port| port.0 as usize);
+        let pair = if from == to {
+            let slot = slots.get_mut(numbers[0])?.as_mut()?;
+            show_later(from, slot);
+            Pair::Same(&mut slot.member)
+        } else {
+            // Only both together: one that is not here changes nothing.
+            let Ok([Some(a), Some(b)]) = slots.get_disjoint_mut(numbers) else {
+                return None;
+            };
+            show_later(to, b);
+            show_later(from, a);
+            Pair::Two {
+                member: &mut a.member,
+                peer: &mut b.member,
+            }
+        };
+        Some(Ends { pair, run })
     }
 
     /// A member was sent units. Who is looked at in each turn gets one only if that leaves it anything to do.

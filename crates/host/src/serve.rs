@@ -15,7 +15,7 @@ use crate::budget::Moved;
 use crate::host::Host;
 use crate::limits::Sent;
 use crate::member::Member;
-use crate::members::{Ends, TurnEnd};
+use crate::members::{Ends, Pair, TurnEnd};
 use crate::paths::{NOWHERE, Reachable};
 use crate::port::Port;
 use crate::turn::Turn;
@@ -126,20 +126,20 @@ impl<M: Member, P: Port> Host<M, P> {
         self.pay(turn.from, sent, turn.now);
     }
 
-    /// The other member of this shard that a request of a connection is for, if nobody limits the two.
+    /// The member of this shard that a request of a connection is for, if nobody limits the two.
     #[inline]
     fn neighbour(
         &mut self,
         turn: Turn<'_, M::View<'_>>,
         request: &Request<M::Region>,
     ) -> Option<PortId> {
-        let to = neighbour(turn.from, request)?;
+        let to = neighbour(request)?;
         let is_plain =
             self.members.get(to).is_some() && !self.is_charged(to) && !self.is_charged(turn.from);
         is_plain.then_some(to)
     }
 
-    /// Delivers a request to another member of this shard, and those behind it that go the same way, as far as the
+    /// Delivers a request to a member of this shard, and those behind it that go the same way, as far as the
     /// budget goes, with one view of each memory. What comes behind them is handed back.
     fn exchange(
         &mut self,
@@ -157,14 +157,13 @@ impl<M: Member, P: Port> Host<M, P> {
             from,
             now,
         };
-        let Ends { member, peer, run } = self.members.ends(from, to, now)?;
+        let Ends { mut pair, run } = self.members.ends(from, to, now)?;
         run.sends_to(from, receiver.as_ref());
         let before = run.moved(from);
-        let theirs = peer.memory();
+        let theirs = pair.peer().memory();
         let mut exchange = Exchange {
             theirs: M::view(&theirs),
-            member,
-            peer,
+            pair,
             turn,
             unheard: None,
         };
@@ -173,9 +172,12 @@ impl<M: Member, P: Port> Host<M, P> {
         let mut behind = None;
         while !run.is_spent(from) {
             // A request is large, and is moved no more than it has to.
-            let next = exchange.member.next_request(turn.memory, now, &mut paths);
+            let next = exchange
+                .pair
+                .member()
+                .next_request(turn.memory, now, &mut paths);
             let Some(request) = &next else { break };
-            if neighbour(from, request) != Some(to) {
+            if neighbour(request) != Some(to) {
                 behind = next;
                 break;
             }
@@ -199,24 +201,20 @@ struct Sending {
     limited: bool,
 }
 
-/// The other member of this host that a request of a connection is for. What is for QP 1 may be for the owner of the
-/// host.
+/// The member of this host that a request of a connection is for. What is for QP 1 may be for the owner of the host.
 #[inline]
-fn neighbour<R>(from: PortId, request: &Request<R>) -> Option<PortId> {
+fn neighbour<R>(request: &Request<R>) -> Option<PortId> {
     let Some(Path::Local(port)) = request.path else {
         return None;
     };
-    let is_plain = port != NOWHERE
-        && port != from.0
-        && request.destination != Qpn::GSI
-        && request.destination != Qpn::MULTICAST;
+    let is_plain =
+        port != NOWHERE && request.destination != Qpn::GSI && request.destination != Qpn::MULTICAST;
     is_plain.then_some(PortId(port))
 }
 
-/// Two members, while requests go from one to the other.
+/// Two members, while requests go from one to the other, or one whose requests are for itself.
 struct Exchange<'a, 'm, 'p, M: Member> {
-    member: &'a mut M,
-    peer: &'a mut M,
+    pair: Pair<'a, M>,
     /// The peer's memory.
     theirs: M::View<'p>,
     turn: Turn<'a, M::View<'m>>,
@@ -228,8 +226,8 @@ impl<M: Member> Exchange<'_, '_, '_, M> {
     fn deliver(&mut self, request: &Request<M::Region>) {
         let Turn { memory, now, .. } = self.turn;
         let source = Source::Memory(memory);
-        let Self { peer, theirs, .. } = self;
-        let answer = peer.deliver_in_row(theirs, request, source, now, &mut self.unheard);
+        let peer = self.pair.peer();
+        let answer = peer.deliver_in_row(&self.theirs, request, source, now, &mut self.unheard);
         let Some(said) = &answer else { return };
         self.hear();
         if said.is_ack() {
@@ -249,14 +247,14 @@ impl<M: Member> Exchange<'_, '_, '_, M> {
     /// The row is over.
     fn end(&mut self) {
         self.hear();
-        self.peer.end_row();
+        self.pair.peer().end_row();
     }
 
     fn respond(&mut self, answer: &Response<M::Region>) {
         // A peer that forgot what the member has heard of would not get it again.
-        self.peer.end_row();
+        self.pair.peer().end_row();
         let Turn { memory, now, .. } = self.turn;
         let source = Source::Memory(&self.theirs);
-        self.member.respond(memory, answer, source, now);
+        self.pair.member().respond(memory, answer, source, now);
     }
 }

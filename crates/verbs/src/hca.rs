@@ -253,6 +253,11 @@ impl<R: Clone> Hca<R> {
         self.shared.changed_keys.pop()
     }
 
+    /// Nobody wants to know them.
+    pub fn forget_changed_keys(&mut self) {
+        self.shared.changed_keys.clear();
+    }
+
     /// A moment at which to call [`Hca::handle_timeout`]; it may be earlier than necessary.
     #[inline]
     pub fn next_deadline(&self) -> Option<Time> {

@@ -229,3 +229,18 @@ fn deliver_all_in_a_row(rings: &mut Rings) -> Vec<usize> {
     }
     noted
 }
+
+#[test]
+fn without_records_nothing_is_noted_and_no_changed_key_is_remembered() {
+    for keeps_records in [true, false] {
+        let mut rings = Rings::connected_to_itself(64);
+        rings.keeps_records = keeps_records;
+        rings.post_bind();
+        rings.post(3);
+        rings.wake(rings.qp);
+        run(&mut rings);
+        assert_eq!(rings.completed(), 4);
+        assert_eq!(rings.notes > 0, keeps_records);
+        assert_eq!(rings.core_mut().hca.take_changed_key(), None);
+    }
+}

@@ -7,9 +7,11 @@ use vrdma_adapter::{Client, Core, FrontEnd, RunState, Turn};
 use vrdma_verbs::attr::{Access, Address, AttrMask, QpAttr, QpState};
 use vrdma_verbs::memory::{CopyFault, Fault, Memory};
 use vrdma_verbs::object::{
-    CqId, Identity, Limits, MrKind, MrSpec, Owner, PdId, QpId, QpSpec, QpType, SrqId,
+    CqId, Identity, Limits, MrKind, MrSpec, Owner, PdId, QpId, QpSpec, QpType, SrqId, WindowKind,
 };
-use vrdma_verbs::work::{Completion, Event, RecvWr, Remote, SendOp, SendWr, Sge, SgeList, Status};
+use vrdma_verbs::work::{
+    BindWindow, Completion, Event, RecvWr, Remote, SendOp, SendWr, Sge, SgeList, Status,
+};
 use vrdma_verbs::{Hca, Reaped, Source, Time};
 use vrdma_wire::{Gid, Lkey, Mac, Mtu, Rkey};
 
@@ -79,6 +81,8 @@ pub(crate) struct Rings {
     pub(crate) uncommitted: bool,
     /// How often progress was noted.
     pub(crate) notes: usize,
+    /// Whether anybody would record it.
+    pub(crate) keeps_records: bool,
     log: Vec<Log>,
 }
 
@@ -113,6 +117,7 @@ impl Rings {
             dead: (false, false),
             uncommitted: false,
             notes: 0,
+            keeps_records: true,
             log: Vec::new(),
         }
     }
@@ -126,6 +131,21 @@ impl Rings {
     pub(crate) fn post_atomics(&mut self, count: u64) {
         let remote = self.remote();
         self.post_as(SendOp::FetchAdd { remote, add: 1 }, count);
+    }
+
+    /// A window's bind to the region waits in the send ring.
+    pub(crate) fn post_bind(&mut self) {
+        let allocated = self.core.hca.alloc_mw(self.pd, WindowKind::Two);
+        let key = allocated.unwrap().rkey;
+        let bind = BindWindow {
+            window: Rkey::from_parts(key.index(), key.variant().wrapping_add(1)),
+            region: self.keys.0,
+            start: 0,
+            length: 8,
+            access: Access::REMOTE_WRITE,
+            zero_based: false,
+        };
+        self.post_as(SendOp::BindWindow(bind), 1);
     }
 
     fn remote(&self) -> Remote {
@@ -192,7 +212,10 @@ fn region() -> MrSpec<()> {
         kind: MrKind::User,
         start: 0,
         length: 4096,
-        access: Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC,
+        access: Access::LOCAL_WRITE
+            | Access::REMOTE_WRITE
+            | Access::REMOTE_ATOMIC
+            | Access::BIND_WINDOW,
         region: Some(()),
     }
 }
@@ -323,6 +346,10 @@ impl FrontEnd for Rings {
     fn publish_released(&mut self, _: Turn<'_, Nothing>, _: QpId) -> Result<(), Broken> {
         self.log.push(Log::Released);
         Ok(())
+    }
+
+    fn keeps_records(&self) -> bool {
+        self.keeps_records
     }
 
     fn write_completion(
