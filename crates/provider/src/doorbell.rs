@@ -1,17 +1,17 @@
 //! The doorbell page: which queues were posted to, and whether the daemon sleeps.
 //!
 //! The layout is in the crate head. A ringer sets its bit first and looks at `sleeping` last; the
-//! daemon sets `sleeping` first and looks at the bits last: with a full fence between both steps on
-//! both sides, one of them sees the other.
+//! daemon sets `sleeping` first and looks at the bits last: with one order of these four steps, one of
+//! them sees the other.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release, SeqCst};
 
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::QUEUES_MAX;
-use crate::atomics::{Area, fence};
+use crate::atomics::{Area, one_order};
 
 const SLEEPING: usize = 0;
 const SUMMARY: usize = 64;
@@ -57,18 +57,18 @@ impl Ringer {
             .page
             .u64(WORDS + word as usize * 8)
             .fetch_or(1 << (bit % BITS), AcqRel);
-        // A bit that was set already has its summary set, or is about to be taken with the word.
+        // A word that had bits has its summary set by who set the first, or is about to be taken with this one.
         if old == 0 {
-            self.page.u64(SUMMARY).fetch_or(1 << word, AcqRel);
+            self.page.u64(SUMMARY).fetch_or(1 << word, SeqCst);
         }
         self.wake_sleeper();
     }
 
     #[inline]
     fn wake_sleeper(&self) {
-        fence(SeqCst);
+        one_order();
         let sleeping = self.page.u32(SLEEPING);
-        if sleeping.load(Relaxed) != 0 && sleeping.swap(0, AcqRel) != 0 {
+        if sleeping.load(SeqCst) != 0 && sleeping.swap(0, AcqRel) != 0 {
             // A full counter, the only failure, means that a wake-up is pending.
             let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         }
@@ -145,9 +145,9 @@ impl Listener {
     /// Says that the daemon is going to sleep; false if there are bits to take first. Call it for
     /// every client, then sleep only if all said yes.
     pub fn sleep(&self) -> bool {
-        self.page.u32(SLEEPING).store(1, Release);
-        fence(SeqCst);
-        self.page.u64(SUMMARY).load(Acquire) == 0
+        self.page.u32(SLEEPING).store(1, SeqCst);
+        one_order();
+        self.page.u64(SUMMARY).load(SeqCst) == 0
     }
 
     /// The daemon is awake: no ringer has to wake it.

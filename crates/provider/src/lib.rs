@@ -68,7 +68,7 @@
 //! slot is.
 //!
 //! Posting to a send queue: write slots, store the producer (release), set the queue pair's bit in
-//! the doorbell page, fence, and if `sleeping` is set, clear it and write the eventfd. Once for a
+//! the doorbell page, and if `sleeping` is set after that, clear it and write the eventfd. Once for a
 //! chain of requests. Posting receives takes no doorbell unless the queue's `ring` is set (the
 //! daemon must flush a queue pair in error).
 //!

@@ -2,10 +2,10 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
 use super::Enclosed;
-use crate::atomics::{Area, AtomicU32, fence};
+use crate::atomics::{Area, AtomicU32, one_order};
 use crate::layout::{COMPLETION_BYTES, Completion, armed, cq_header};
 use crate::message::QueueGeometry;
 
@@ -49,7 +49,7 @@ impl CompletionQueue {
     #[inline]
     fn peek(&mut self) -> Option<Completion> {
         if self.consumer == self.producer {
-            self.producer = self.word(cq_header::PRODUCER).load(Acquire);
+            self.producer = self.word(cq_header::PRODUCER).load(SeqCst);
             if self.consumer == self.producer {
                 return None;
             }
@@ -68,14 +68,15 @@ impl CompletionQueue {
 
     /// Whether entries wait.
     pub fn is_empty(&self) -> bool {
-        self.consumer == self.word(cq_header::PRODUCER).load(Acquire)
+        self.consumer == self.word(cq_header::PRODUCER).load(SeqCst)
     }
 
     /// Asks for a notification about the next entry, or the next solicited or failed one. Asking for
-    /// more replaces asking for less, never the other way round.
+    /// more replaces asking for less, never the other way round. Look once more afterwards: the daemon publishes entries and
+    /// looks whether it was asked, we the other way round.
     pub fn arm(&self, what: u32) {
-        self.word(cq_header::ARMED).fetch_max(what, Release);
-        fence(SeqCst);
+        self.word(cq_header::ARMED).fetch_max(what, SeqCst);
+        one_order();
     }
 
     /// Arms it no more: whether it was armed. For a daemon that is gone.

@@ -2,10 +2,10 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, SeqCst};
 
 use super::Full;
-use crate::atomics::{Area, AtomicU32, fence};
+use crate::atomics::{Area, AtomicU32, one_order};
 use crate::layout::{Buffer, RecvHeader, queue_header, recv_stride};
 use crate::message::QueueGeometry;
 
@@ -63,10 +63,10 @@ impl ReceiveQueue {
     #[must_use]
     pub fn publish(&self) -> bool {
         self.word(queue_header::PRODUCER)
-            .store(self.producer, Release);
+            .store(self.producer, SeqCst);
         // The daemon sets the word and looks at the producer, we the other way round.
-        fence(SeqCst);
-        self.word(queue_header::RING).load(Relaxed) != 0
+        one_order();
+        self.word(queue_header::RING).load(SeqCst) != 0
     }
 
     /// Takes back the oldest receive that was not used, of a daemon that is gone: its `wr_id`.

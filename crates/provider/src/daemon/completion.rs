@@ -1,11 +1,11 @@
 //! Completion rings: the daemon produces, the client consumes.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release, SeqCst};
 
 use super::RingError;
 use super::enclosing::{Enclosing, Message};
-use crate::atomics::{Area, AtomicU32, fence};
+use crate::atomics::{Area, AtomicU32, one_order};
 use crate::layout::{Buffer, Completion, EnclosedHeader, armed, cq_header, enclosed_bytes};
 use crate::message::QueueGeometry;
 
@@ -155,7 +155,7 @@ impl CompletionRing {
     /// Shows the client everything written.
     #[inline]
     pub fn publish(&mut self) {
-        self.word(cq_header::PRODUCER).store(self.producer, Release);
+        self.word(cq_header::PRODUCER).store(self.producer, SeqCst);
         self.published = self.producer;
     }
 
@@ -175,9 +175,9 @@ impl CompletionRing {
     /// notification until [`CompletionRing::notified`]. `urgent`: a solicited or failed entry is among it.
     #[inline]
     pub fn take_armed(&self, urgent: bool) -> bool {
-        fence(SeqCst);
+        one_order();
         let word = self.word(cq_header::ARMED);
-        let wanted = word.load(Relaxed);
+        let wanted = word.load(SeqCst);
         let fires = wanted >= armed::ANY || (wanted == armed::SOLICITED && urgent);
         if !fires {
             return false;

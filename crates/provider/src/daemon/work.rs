@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::RingError;
-use crate::atomics::{Area, AtomicU32, fence};
+use crate::atomics::{Area, AtomicU32, one_order};
 use crate::layout::{Buffer, queue_header};
 use crate::message::QueueGeometry;
 
@@ -117,7 +117,7 @@ impl WorkRing {
 
     /// Reads the client's index and tells how many requests can be fetched.
     pub fn refresh(&mut self) -> Result<u32, RingError> {
-        let producer = self.word(queue_header::PRODUCER).load(Acquire);
+        let producer = self.word(queue_header::PRODUCER).load(SeqCst);
         let filled = producer.wrapping_sub(self.released);
         // A producer that moved back behind what was fetched is as impossible as one too far ahead.
         if filled > self.ring.slots || filled < self.fetched.wrapping_sub(self.released) {
@@ -162,8 +162,8 @@ impl WorkRing {
 
     /// Whether the client must ring after each posting; then look at the ring once more.
     pub fn demand_ring(&mut self, on: bool) {
-        self.word(queue_header::RING).store(on.into(), Release);
-        fence(SeqCst);
+        self.word(queue_header::RING).store(on.into(), SeqCst);
+        one_order();
     }
 
     fn word(&self, offset: usize) -> &AtomicU32 {
