@@ -118,9 +118,19 @@ impl Ring {
         if found == 0 {
             return self.patience.found_nothing(Instant::now);
         }
-        self.patience.found(Instant::now);
+        self.patience.found(Instant::now, switches);
         Rest::Return
     }
+}
+
+/// How many times the core of this thread went to another one although it would have gone on, which counts those that it gave away;
+/// `None` if the kernel does not tell.
+fn switches() -> Option<u64> {
+    // SAFETY: numbers.
+    let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
+    // SAFETY: a place for what the kernel tells.
+    let outcome = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    (outcome == 0).then_some(usage.ru_nivcsw as u64)
 }
 
 /// As `struct ibv_wc`.

@@ -10,8 +10,11 @@
 //! Two threads that spin on one core cost each other a scheduler tick of 4 ms, and one that sleeps two switches and a
 //! wake-up, which take longer than many answers. It knows times, and no queue.
 
-use std::ops::RangeInclusive;
+mod neighbour;
+
 use std::time::{Duration, Instant};
+
+use neighbour::Neighbour;
 
 /// Empty polls that follow each other closely after which the poller gives its core away.
 const TIGHT_MAX: u32 = 10;
@@ -28,14 +31,6 @@ const CLOCK_EVERY: u32 = 4;
 
 /// A program that does something between its polls may be waiting all the same: it gives its core away so often.
 const TURN: Duration = Duration::from_micros(50);
-
-/// Somebody else had the core if it was given away for so long: a shard on the same core, or the program of the other end. It takes
-/// less if nobody wants it, and more where others compute: who gives it to those waits for a tick each time.
-const HAD_BY_ANOTHER: RangeInclusive<Duration> =
-    Duration::from_nanos(800)..=Duration::from_micros(20);
-
-/// So many times in a row something was brought by whoever had it: then more polls before would be in vain, too.
-const BROUGHT_ENOUGH: u8 = 4;
 
 /// How long a poll goes on before the program sleeps: about what sleeping and waking up take.
 const MOMENT: Duration = Duration::from_micros(20);
@@ -72,8 +67,8 @@ pub(crate) struct Patience {
     waits_since: Option<Instant>,
     /// When the core was given away, if nobody has looked since.
     gave_way: Option<Instant>,
-    /// How many times in a row whoever had it brought something.
-    brought: u8,
+    /// Whoever has it then.
+    neighbour: Neighbour,
     /// The program has asked for an event and not polled since.
     is_armed: bool,
     /// The end of the moment that a poll goes on for.
@@ -93,7 +88,7 @@ impl Patience {
             tight_max: TIGHT_MAX,
             waits_since: None,
             gave_way: None,
-            brought: 0,
+            neighbour: Neighbour::default(),
             is_armed: false,
             moment: None,
             credit: 1,
@@ -106,17 +101,22 @@ impl Patience {
         self.is_armed = true;
     }
 
-    /// A poll found something. `clock` is read if the time matters.
+    /// A poll found something. `clock` is read if the time matters, and `switches` now and then, see [`Neighbour::brought`].
     #[inline]
-    pub(crate) fn found(&mut self, clock: impl FnOnce() -> Instant) {
+    pub(crate) fn found(
+        &mut self,
+        clock: impl FnOnce() -> Instant,
+        switches: impl FnOnce() -> Option<u64>,
+    ) {
         if self.moment.take().is_some() {
             self.credit = (self.credit + 1).min(CREDIT_MAX);
         }
         if let Some(at) = self.gave_way.take() {
-            self.brought = match self.was_had_by_another(clock().duration_since(at)) {
-                true => (self.brought + 1).min(BROUGHT_ENOUGH),
-                false => 0,
-            };
+            let away = clock().duration_since(at);
+            match self.was_had_by_another(away) {
+                true => self.neighbour.brought(away, switches),
+                false => self.neighbour.brought_nothing(),
+            }
         }
         self.tight_polls = 0;
         self.waits_since = None;
@@ -130,7 +130,7 @@ impl Patience {
         let is_timed = self.since_clock >= CLOCK_EVERY
             || self.tight_polls > 0
             || self.gave_way.is_some()
-            || self.brought == BROUGHT_ENOUGH
+            || self.neighbour.is_next()
             || self.is_armed
             || self.moment.is_some();
         if is_timed {
@@ -144,12 +144,12 @@ impl Patience {
         let polls = std::mem::take(&mut self.since_clock);
         if let Some(at) = self.gave_way.take() {
             self.was_had_by_another(now.duration_since(at));
-            self.brought = 0;
+            self.neighbour.brought_nothing();
         }
         if self.goes_on(now) {
             return Rest::Again;
         }
-        if self.is_waiting(now, polls) || self.brought == BROUGHT_ENOUGH {
+        if self.is_waiting(now, polls) || self.neighbour.is_next() {
             self.gave_way = Some(now);
             Rest::GiveWay
         } else {
@@ -157,13 +157,14 @@ impl Patience {
         }
     }
 
-    /// The core is back after so long: whether another one had it, for a moment.
+    /// The core is back after so long: whether another one had it.
     fn was_had_by_another(&mut self, away: Duration) -> bool {
-        self.tight_max = match away < *HAD_BY_ANOTHER.start() {
-            true => (self.tight_max * 2).min(TIGHT_MAX_ALONE),
-            false => TIGHT_MAX,
+        let had_it = self.neighbour.had_it(away);
+        self.tight_max = match had_it {
+            true => TIGHT_MAX,
+            false => (self.tight_max * 2).min(TIGHT_MAX_ALONE),
         };
-        HAD_BY_ANOTHER.contains(&away)
+        had_it
     }
 
     /// Whether the poll goes on before the program sleeps.
@@ -233,7 +234,7 @@ mod tests {
         /// A poll that finds something, so long after the last one.
         fn finds(&mut self, after: Duration) {
             self.now += after;
-            self.patience.found(|| self.now);
+            self.patience.found(|| self.now, || None);
         }
 
         /// Asks for an event and polls in vain: how many times the poll looked.
@@ -262,6 +263,9 @@ mod tests {
         }
     }
 
+    /// In a row.
+    const BROUGHT_ENOUGH: usize = 4;
+
     /// Polls in vain until it gives way, and finds something so long after that; how many polls that were.
     fn polls_before_giving_way(program: &mut Program, had: Duration) -> usize {
         let tight = TIGHT / 2;
@@ -282,7 +286,7 @@ mod tests {
             assert!(polls.all(usual), "{had:?}");
         }
         let mut polls = (0..20).map(|_| polls_before_giving_way(&mut program, beside_another));
-        assert!(polls.by_ref().take(BROUGHT_ENOUGH.into()).all(usual));
+        assert!(polls.by_ref().take(BROUGHT_ENOUGH).all(usual));
         assert!(polls.all(|polls| polls == 1));
         for breaks in [
             |program: &mut Program| assert_eq!(program.polls(TIGHT * 20), Rest::Return),
