@@ -1,5 +1,6 @@
 //! The machine with a front end that keeps its rings in vectors and writes down what it is told.
 
+mod engine;
 mod owner;
 
 use owner::{Log, Rings};
