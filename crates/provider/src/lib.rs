@@ -68,8 +68,8 @@
 //! slot is.
 //!
 //! Posting to a send queue: write slots, store the producer (release), set the queue pair's bit in
-//! the doorbell page, and if `sleeping` is set after that, clear it and write the eventfd. Once for a
-//! chain of requests. Posting receives takes no doorbell unless the queue's `ring` is set (the
+//! the doorbell page, then look at `sleeping`, in one order with the daemon's steps (SeqCst): if it is set,
+//! clear it and write the eventfd. Once for a chain of requests. Posting receives takes no doorbell unless the queue's `ring` is set (the
 //! daemon must flush a queue pair in error).
 //!
 //! # Completions

@@ -53,7 +53,7 @@ impl CompletionRing {
         resumed.enclosing = Enclosing::resume(&ring, published, enclosing);
         resumed.enclosing.polled(first);
         // The client may not have been shown them.
-        resumed.word(cq_header::PRODUCER).store(published, Release);
+        resumed.word(cq_header::PRODUCER).store(published, SeqCst);
         Ok(resumed)
     }
 
