@@ -123,8 +123,8 @@ impl Ring {
     }
 }
 
-/// How many times the core of this thread went to another one although it would have gone on, which counts those that it gave away;
-/// `None` if the kernel does not tell.
+/// This thread's involuntary context switches (getrusage(2)), which those of `sched_yield` are among; `None` if the kernel does not
+/// tell.
 fn switches() -> Option<u64> {
     // SAFETY: numbers.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };

@@ -277,7 +277,7 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut abi::Cq, count: c_int, to: *mut
             return found as c_int;
         }
         std::thread::yield_now();
-        if rest == Rest::GiveWay {
+        if rest == Rest::Yield {
             // Who had the processor meanwhile may have sent something and gone. Programs that look at their
             // connections after an empty queue (libfabric's ofi_rxm) must not hear of the end first.
             // SAFETY: as above.

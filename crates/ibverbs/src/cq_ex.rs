@@ -128,7 +128,7 @@ unsafe extern "C" fn start_poll(cq: *mut abi::CqEx, attr: *mut abi::PollCqAttr) 
             return outcome;
         }
         std::thread::yield_now();
-        if rest == Rest::GiveWay {
+        if rest == Rest::Yield {
             // A second look, for the same reason as in `poll_cq`.
             return begin(queue).0;
         }

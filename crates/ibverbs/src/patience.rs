@@ -8,13 +8,13 @@
 //! ```
 //!
 //! Two threads that spin on one core cost each other a scheduler tick of 4 ms, and one that sleeps two switches and a
-//! wake-up, which take longer than many answers. It knows times, and no queue.
+//! wake-up, which take longer than many answers. It knows times and counts, and no queue.
 
-mod neighbour;
+mod yields;
 
 use std::time::{Duration, Instant};
 
-use neighbour::Neighbour;
+use yields::Yields;
 
 /// Empty polls that follow each other closely after which the poller gives its core away.
 const TIGHT_MAX: u32 = 10;
@@ -47,7 +47,7 @@ pub(crate) enum Rest {
     /// Return.
     Return,
     /// Give the core away, look once more, and return.
-    GiveWay,
+    Yield,
     /// Give the core away and poll again.
     Again,
 }
@@ -66,9 +66,8 @@ pub(crate) struct Patience {
     /// Since when it has been empty, or since the poller last gave its core away.
     waits_since: Option<Instant>,
     /// When the core was given away, if nobody has looked since.
-    gave_way: Option<Instant>,
-    /// Whoever has it then.
-    neighbour: Neighbour,
+    yielded: Option<Instant>,
+    yields: Yields,
     /// The program has asked for an event and not polled since.
     is_armed: bool,
     /// The end of the moment that a poll goes on for.
@@ -87,8 +86,8 @@ impl Patience {
             tight_polls: 0,
             tight_max: TIGHT_MAX,
             waits_since: None,
-            gave_way: None,
-            neighbour: Neighbour::default(),
+            yielded: None,
+            yields: Yields::default(),
             is_armed: false,
             moment: None,
             credit: 1,
@@ -101,7 +100,7 @@ impl Patience {
         self.is_armed = true;
     }
 
-    /// A poll found something. `clock` is read if the time matters, and `switches` now and then, see [`Neighbour::brought`].
+    /// A poll found something. `clock` is read if the time matters, and `switches` now and then, see [`Yields::brought`].
     #[inline]
     pub(crate) fn found(
         &mut self,
@@ -111,11 +110,11 @@ impl Patience {
         if self.moment.take().is_some() {
             self.credit = (self.credit + 1).min(CREDIT_MAX);
         }
-        if let Some(at) = self.gave_way.take() {
-            let away = clock().duration_since(at);
-            match self.was_had_by_another(away) {
-                true => self.neighbour.brought(away, switches),
-                false => self.neighbour.brought_nothing(),
+        if let Some(at) = self.yielded.take() {
+            let took = clock().duration_since(at);
+            match self.was_switch(took) {
+                true => self.yields.brought(took, switches),
+                false => self.yields.brought_nothing(),
             }
         }
         self.tight_polls = 0;
@@ -129,8 +128,8 @@ impl Patience {
         self.since_clock += 1;
         let is_timed = self.since_clock >= CLOCK_EVERY
             || self.tight_polls > 0
-            || self.gave_way.is_some()
-            || self.neighbour.is_next()
+            || self.yielded.is_some()
+            || self.yields.pay()
             || self.is_armed
             || self.moment.is_some();
         if is_timed {
@@ -142,29 +141,29 @@ impl Patience {
 
     fn found_nothing_at(&mut self, now: Instant) -> Rest {
         let polls = std::mem::take(&mut self.since_clock);
-        if let Some(at) = self.gave_way.take() {
-            self.was_had_by_another(now.duration_since(at));
-            self.neighbour.brought_nothing();
+        if let Some(at) = self.yielded.take() {
+            self.was_switch(now.duration_since(at));
+            self.yields.brought_nothing();
         }
         if self.goes_on(now) {
             return Rest::Again;
         }
-        if self.is_waiting(now, polls) || self.neighbour.is_next() {
-            self.gave_way = Some(now);
-            Rest::GiveWay
+        if self.is_waiting(now, polls) || self.yields.pay() {
+            self.yielded = Some(now);
+            Rest::Yield
         } else {
             Rest::Return
         }
     }
 
-    /// The core is back after so long: whether another one had it.
-    fn was_had_by_another(&mut self, away: Duration) -> bool {
-        let had_it = self.neighbour.had_it(away);
-        self.tight_max = match had_it {
+    /// Whether a yield that took so long was a switch to another thread.
+    fn was_switch(&mut self, took: Duration) -> bool {
+        let was_switch = self.yields.was_switch(took);
+        self.tight_max = match was_switch {
             true => TIGHT_MAX,
             false => (self.tight_max * 2).min(TIGHT_MAX_ALONE),
         };
-        had_it
+        was_switch
     }
 
     /// Whether the poll goes on before the program sleeps.
@@ -210,6 +209,7 @@ impl Patience {
 
 #[cfg(test)]
 mod tests {
+    use super::yields::ENOUGH;
     use super::*;
 
     /// A program with a clock.
@@ -263,9 +263,6 @@ mod tests {
         }
     }
 
-    /// In a row.
-    const BROUGHT_ENOUGH: usize = 4;
-
     /// Polls in vain until it gives way, and finds something so long after that; how many polls that were.
     fn polls_before_giving_way(program: &mut Program, had: Duration) -> usize {
         let tight = TIGHT / 2;
@@ -286,16 +283,16 @@ mod tests {
             assert!(polls.all(usual), "{had:?}");
         }
         let mut polls = (0..20).map(|_| polls_before_giving_way(&mut program, beside_another));
-        assert!(polls.by_ref().take(BROUGHT_ENOUGH).all(usual));
+        assert!(polls.by_ref().take(ENOUGH.into()).all(usual));
         assert!(polls.all(|polls| polls == 1));
         for breaks in [
             |program: &mut Program| assert_eq!(program.polls(TIGHT * 20), Rest::Return),
             |program: &mut Program| program.finds(Duration::from_millis(4)),
         ] {
-            for _ in 0..BROUGHT_ENOUGH {
+            for _ in 0..ENOUGH {
                 polls_before_giving_way(&mut program, beside_another);
             }
-            assert_eq!(program.polls(TIGHT), Rest::GiveWay);
+            assert_eq!(program.polls(TIGHT), Rest::Yield);
             breaks(&mut program);
             assert!(usual(polls_before_giving_way(&mut program, beside_another)));
         }
@@ -309,7 +306,7 @@ mod tests {
             for _ in 0..80 {
                 for look in 0..looks {
                     let after = if look == 0 { TURN / 8 } else { Duration::ZERO };
-                    if program.polls(after) == Rest::GiveWay {
+                    if program.polls(after) == Rest::Yield {
                         turns += 1;
                         program.polls(Duration::from_nanos(400));
                     }

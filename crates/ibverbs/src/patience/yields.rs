@@ -1,86 +1,86 @@
-//! Whether somebody else has the core when a poll gives it away, and brings what it waits for.
+//! What yielding the core brings: whether another thread gets it, and leaves what a poll waits for.
 //!
-//! To switch to another thread and back takes several times what asking for it does, so time tells. But what asking takes differs
-//! between machines, and from one moment to the next. So what time tells is checked by the kernel's count of switches, now and then:
-//! reading it takes as long as giving the core away.
+//! A switch to another thread and back takes several times what a yield does that nobody wants, so its time tells. But that differs
+//! between machines, and from one moment to the next. So what the time tells is checked now and then by the kernel's count of
+//! switches, which takes as long to read as a yield.
 
 use std::time::Duration;
 
-/// So many times in a row something was brought: then it will be the next time, too.
-const ENOUGH: u16 = 4;
+/// After so many yields in a row that brought something, the next one is expected to.
+pub(super) const ENOUGH: u16 = 4;
 
-/// After so many that is looked at anew.
-const BELIEVED: u16 = 256;
+/// After so many in a row, the row begins anew, and with it the check.
+const CHECKED: u16 = 256;
 
-/// More than any message takes: who gives the core to those who compute waits for a tick each time.
+/// More than any message takes: another thread computes, and a yield to it costs a tick of the scheduler.
 const TOO_LONG: Duration = Duration::from_micros(20);
 
-/// What giving the core away takes where nobody wants it, before anything is known.
-const ALONE: Duration = Duration::from_nanos(600);
+/// What a yield takes that nobody wants, before anything is known.
+const UNWANTED: Duration = Duration::from_nanos(600);
 
-/// Of what is known of it, so much is replaced by what a shorter time tells.
+/// A shorter time replaces so large a part of what is known.
 const PART: u32 = 16;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Neighbour {
-    /// What giving the core away takes where nobody wants it.
-    alone: Duration,
-    /// How many times in a row something was brought.
-    times: u16,
-    /// The kernel's count when that began, if it tells.
+pub(super) struct Yields {
+    /// What one takes that nobody wants.
+    unwanted: Duration,
+    /// How many in a row brought something.
+    row: u16,
+    /// The kernel's count when the row began, if it tells.
     switches: Option<u64>,
 }
 
-impl Default for Neighbour {
+impl Default for Yields {
     fn default() -> Self {
         Self {
-            alone: ALONE,
-            times: 0,
+            unwanted: UNWANTED,
+            row: 0,
             switches: None,
         }
     }
 }
 
-impl Neighbour {
-    /// Whether it will bring something if it gets the core at once.
-    pub(super) fn is_next(&self) -> bool {
-        self.times >= ENOUGH
+impl Yields {
+    /// Whether the next one is expected to bring something.
+    pub(super) fn pay(&self) -> bool {
+        self.row >= ENOUGH
     }
 
-    /// Whether somebody had a core that is back after so long.
-    pub(super) fn had_it(&mut self, away: Duration) -> bool {
-        if let Some(less) = self.alone.checked_sub(away) {
-            self.alone -= less / PART;
+    /// Whether one that took so long was a switch to another thread.
+    pub(super) fn was_switch(&mut self, took: Duration) -> bool {
+        if let Some(less) = self.unwanted.checked_sub(took) {
+            self.unwanted -= less / PART;
         }
-        away >= self.alone * 2
+        took >= self.unwanted * 2
     }
 
-    /// Something is there, and somebody had the core for so long. `switches` is read now and then: how many times this thread's core
-    /// went to another one although it would have gone on.
-    pub(super) fn brought(&mut self, away: Duration, switches: impl FnOnce() -> Option<u64>) {
-        if away > TOO_LONG {
+    /// One that seems to have been a switch brought something. `switches` counts this thread's involuntary switches and is called at
+    /// the beginning of a row and when the row is long enough.
+    pub(super) fn brought(&mut self, took: Duration, switches: impl FnOnce() -> Option<u64>) {
+        if took > TOO_LONG {
             return self.brought_nothing();
         }
-        self.times += 1;
-        match self.times {
+        self.row += 1;
+        match self.row {
             1 => self.switches = switches(),
-            ENOUGH if !self.has_switched(switches()) => {
-                self.alone = away;
-                self.times = 0;
+            ENOUGH if !self.were_switches(switches()) => {
+                self.unwanted = took;
+                self.row = 0;
             }
-            BELIEVED => self.times = 0,
+            CHECKED => self.row = 0,
             _ => {}
         }
     }
 
-    /// Nothing is there, or nobody had the core.
+    /// One brought nothing, or was no switch.
     pub(super) fn brought_nothing(&mut self) {
-        self.times = 0;
+        self.row = 0;
     }
 
-    /// Whether all times but the first, which the count began with, were switches.
-    fn has_switched(&self, now: Option<u64>) -> bool {
+    /// Whether all of a row were, but for the first, after which the count was read.
+    fn were_switches(&self, now: Option<u64>) -> bool {
         let counted = now.zip(self.switches);
         counted.is_none_or(|(now, then)| now.wrapping_sub(then) >= u64::from(ENOUGH) - 1)
     }
@@ -92,29 +92,29 @@ mod tests {
 
     const NS: Duration = Duration::from_nanos(1);
 
-    /// A core that is given away, and back after so long with what was waited for.
-    struct Core {
-        neighbour: Neighbour,
+    /// A program whose yields all bring something, and the kernel's count.
+    struct Program {
+        yields: Yields,
         switches: u64,
-        /// How many times those were read.
+        /// How many times it was read.
         reads: u32,
     }
 
-    impl Core {
+    impl Program {
         fn new() -> Self {
             Self {
-                neighbour: Neighbour::default(),
+                yields: Yields::default(),
                 switches: 1_000,
                 reads: 0,
             }
         }
 
-        fn is_back(&mut self, away: Duration, is_switched: bool) {
-            self.switches += u64::from(is_switched);
-            if !self.neighbour.had_it(away) {
-                return self.neighbour.brought_nothing();
+        fn yields(&mut self, took: Duration, is_switch: bool) {
+            self.switches += u64::from(is_switch);
+            if !self.yields.was_switch(took) {
+                return self.yields.brought_nothing();
             }
-            self.neighbour.brought(away, || {
+            self.yields.brought(took, || {
                 self.reads += 1;
                 Some(self.switches)
             });
@@ -122,54 +122,54 @@ mod tests {
     }
 
     #[test]
-    fn who_brought_something_four_times_is_next_until_it_does_not() {
-        let mut core = Core::new();
+    fn a_row_that_brought_something_pays_until_one_does_not() {
+        let mut program = Program::new();
         for time in 0..4 {
-            assert!(!core.neighbour.is_next(), "{time}");
-            core.is_back(NS * 3_000, true);
+            assert!(!program.yields.pay(), "{time}");
+            program.yields(NS * 3_000, true);
         }
-        assert!(core.neighbour.is_next());
-        core.neighbour.brought_nothing();
-        assert!(!core.neighbour.is_next());
-        (0..8).for_each(|_| core.is_back(TOO_LONG + NS, true));
-        assert!(!core.neighbour.is_next(), "who computes brings nothing");
+        assert!(program.yields.pay());
+        program.yields.brought_nothing();
+        assert!(!program.yields.pay());
+        (0..8).for_each(|_| program.yields(TOO_LONG + NS, true));
+        assert!(!program.yields.pay(), "another thread computes");
     }
 
     #[test]
-    fn a_core_that_comes_back_slowly_was_had_by_nobody_if_the_kernel_says_so() {
-        let mut core = Core::new();
+    fn a_slow_yield_is_no_switch_if_the_kernel_says_so() {
+        let mut program = Program::new();
         for _ in 0..1_000 {
-            core.is_back(NS * 1_300, false);
-            assert!(!core.neighbour.is_next());
+            program.yields(NS * 1_300, false);
+            assert!(!program.yields.pay());
         }
-        assert_eq!(core.reads, 2, "what it takes is known then");
-        (0..4).for_each(|_| core.is_back(NS * 3_000, true));
-        assert!(core.neighbour.is_next());
+        assert_eq!(program.reads, 2, "what it takes is known then");
+        (0..4).for_each(|_| program.yields(NS * 3_000, true));
+        assert!(program.yields.pay());
     }
 
     #[test]
-    fn what_is_believed_is_looked_at_anew() {
-        let mut core = Core::new();
-        (0..4).for_each(|_| core.is_back(NS * 3_000, true));
-        let believed = (0..1_000).filter(|_| {
-            core.is_back(NS * 3_000, false);
-            core.neighbour.is_next()
+    fn a_long_row_is_checked_anew() {
+        let mut program = Program::new();
+        (0..4).for_each(|_| program.yields(NS * 3_000, true));
+        let paid = (0..1_000).filter(|_| {
+            program.yields(NS * 3_000, false);
+            program.yields.pay()
         });
-        assert_eq!(believed.count(), usize::from(BELIEVED - ENOUGH - 1));
+        assert_eq!(paid.count(), usize::from(CHECKED - ENOUGH - 1));
     }
 
     #[test]
-    fn what_asking_takes_is_learnt_where_it_takes_less() {
-        let mut core = Core::new();
-        assert!(!core.neighbour.had_it(NS * 900));
-        (0..100).for_each(|_| core.is_back(NS * 300, false));
-        assert!(core.neighbour.had_it(NS * 900));
+    fn what_an_unwanted_one_takes_is_learnt() {
+        let mut program = Program::new();
+        assert!(!program.yields.was_switch(NS * 900));
+        (0..100).for_each(|_| program.yields(NS * 300, false));
+        assert!(program.yields.was_switch(NS * 900));
     }
 
     #[test]
     fn a_kernel_that_does_not_count_is_done_without() {
-        let mut neighbour = Neighbour::default();
-        (0..4).for_each(|_| neighbour.brought(NS * 3_000, || None));
-        assert!(neighbour.is_next());
+        let mut yields = Yields::default();
+        (0..4).for_each(|_| yields.brought(NS * 3_000, || None));
+        assert!(yields.pay());
     }
 }
