@@ -37,6 +37,15 @@ pub(crate) struct Slot<M> {
     log_limit: LogLimit,
 }
 
+impl<M> Slot<M> {
+    /// Its owner is to be shown what happened.
+    fn mark(&mut self, port: PortId, touched: &mut Vec<PortId>) {
+        if !std::mem::replace(&mut self.touched, true) {
+            touched.push(port);
+        }
+    }
+}
+
 /// A member that sends units, and the one that they are for.
 pub(crate) struct Ends<'a, M> {
     pub(crate) pair: Pair<'a, M>,
@@ -44,7 +53,7 @@ pub(crate) struct Ends<'a, M> {
     pub(crate) run: &'a mut RunQueue,
 }
 
-/// Both ends of units; those of programs of one adapter are the same member.
+/// Both ends of units. Programs of one adapter send to each other within the same member.
 pub(crate) enum Pair<'a, M> {
     Same(&'a mut M),
     Two { member: &'a mut M, peer: &'a mut M },
@@ -151,10 +160,9 @@ impl<M: Member> Members<M> {
     }
 
     fn mark(&mut self, port: PortId) {
-        if let Some(slot) = self.slot(port)
-            && !std::mem::replace(&mut slot.touched, true)
-        {
-            self.touched.push(port);
+        let slot = self.slots.get_mut(port.0 as usize);
+        if let Some(slot) = slot.and_then(Option::as_mut) {
+            slot.mark(port, &mut self.touched);
         }
     }
 
@@ -168,9 +176,7 @@ impl<M: Member> Members<M> {
         } = self;
         let mut show_later = |port, slot: &mut Slot<M>| {
             slot.active = now;
-            if !std::mem::replace(&mut slot.touched, true) {
-                touched.push(port);
-            }
+            slot.mark(port, touched);
         };
         let numbers = [from, to].map(|port| port.0 as usize);
         let pair = if from == to {
