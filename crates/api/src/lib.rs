@@ -33,6 +33,9 @@
 //! | `POST /v1/adapters/NAME/track` | - | [`TrackedAdapter`]: the pages that it writes are noted |
 //! | `GET /v1/adapters/NAME/written` | - | [`WrittenMemory`] of an adapter since it is tracked |
 //! | `POST /v1/adapters/NAME/freeze` | [`FreezeRequest`], or nothing | the context of an adapter that does nothing any more, as bytes |
+//! | `POST /v1/adapters/NAME/expect` | - | [`Destination`]: where another daemon may bring the adapter's context, once |
+//! | `POST /v1/adapters/NAME/reach` | [`Destination`] | nothing: the daemon there answers, and expects the context |
+//! | `POST /v1/adapters/NAME/hand-over` | [`HandOverRequest`] | [`HandedOverContext`]: frozen, and its context is there |
 //! | `POST /v1/adapters/NAME/resend` | - | [`WrittenMemory`] of a frozen adapter, which QEMU sends as if the guest had written it |
 //! | `POST /v1/adapters/NAME/save` | - | the same of an adapter that goes on at once |
 //! | `POST /v1/adapters/NAME/thaw` | - | nothing: it goes on as if nothing had been |
@@ -70,6 +73,7 @@ mod shard;
 mod state;
 mod stats;
 mod status;
+mod ticket;
 mod unix_name;
 mod uplink;
 mod usage;
@@ -82,8 +86,9 @@ pub use guarantee::{Contradiction, Guarantee};
 pub use limits::{Limits, LimitsChange, NotAWeight, NotAnOpsRate, OpsRate, Weight};
 pub use mac::{MacAddress, NotAMac};
 pub use migration::{
-    ArrivedContext, CONTEXT_BYTES_MAX, DIGEST_CHUNK_BYTES, DigestedRange, FreezeRequest,
-    MSIX_TABLE_WORDS, MemoryDigest, RestoreRequest, TrackedAdapter, WrittenMemory,
+    ArrivedContext, CONTEXT_BYTES_MAX, DIGEST_CHUNK_BYTES, Destination, DigestedRange,
+    FreezeRequest, HandOverRequest, HandedOverContext, MSIX_TABLE_WORDS, MemoryDigest,
+    RestoreRequest, TrackedAdapter, WrittenMemory,
 };
 pub use name::{Name, NotAName};
 pub use poll::PollMode;
@@ -101,6 +106,7 @@ pub use stats::{
     AdapterStats, EthernetStats, ObjectCounts, RdmaCounters, RdmaStats, RegionCounts, Throttled,
 };
 pub use status::{Keeper, Status, Upgrade, UpgradeOutcome};
+pub use ticket::{NotATicket, Ticket};
 pub use unix_name::{NotAUnixName, UnixName};
 pub use uplink::{
     Endpoint, FrameStats, Interface, NotAnEndpoint, NotAnInterface, Peer, PeerRequest, Uplink,

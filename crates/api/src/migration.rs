@@ -3,13 +3,19 @@
 //! ```text
 //!   source                                   destination
 //!   track   ──► its writes are noted
+//!                                            expect: a ticket
 //!   freeze  ──► does nothing; its context ──► PUT context: kept, nothing changes yet
+//!  (hand over ► the same, and it goes to the other daemon with the ticket, by themselves)
 //!  (resend  ──► its writes are QEMU's to send, and not in the context)
 //!   thaw    ──► goes on                       restore: made from the context, does nothing yet
 //!   release ──► gives up its addresses        activate: goes on where the context left off
 //! ```
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
+
+use crate::Ticket;
 
 /// Words of an MSI-X table: four for each of three vectors (PCI 3.0 section 6.8.2).
 pub const MSIX_TABLE_WORDS: usize = 12;
@@ -32,6 +38,36 @@ pub struct FreezeRequest {
     /// What the adapter wrote stays out of the context: QEMU is to send it.
     #[serde(default)]
     pub leaves_pages: bool,
+}
+
+/// Where an adapter's context is expected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Destination {
+    /// Where that daemon listens.
+    pub address: SocketAddr,
+    /// What it expects the context with.
+    pub ticket: Ticket,
+}
+
+/// Where a context is to go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HandOverRequest {
+    /// To which daemon.
+    pub to: Destination,
+    /// What the adapter wrote stays out of the context: QEMU is to send it.
+    #[serde(default)]
+    pub leaves_pages: bool,
+}
+
+/// A context that went to another daemon.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct HandedOverContext {
+    /// How long it is.
+    pub bytes: u64,
+    /// What that daemon says of it.
+    pub arrived: ArrivedContext,
 }
 
 /// Memory of a guest that its adapter wrote while it was tracked.

@@ -81,6 +81,22 @@ pub fn freeze(name: &Name) -> String {
     format!("{ADAPTERS}/{name}/freeze")
 }
 
+/// POST: the adapter's context may be brought by another daemon, once; the answer is [`crate::Destination`].
+pub fn expect(name: &Name) -> String {
+    format!("{ADAPTERS}/{name}/expect")
+}
+
+/// POST, with [`crate::Destination`]: whether the daemon there expects the adapter's context.
+pub fn reach(name: &Name) -> String {
+    format!("{ADAPTERS}/{name}/reach")
+}
+
+/// POST, with [`crate::HandOverRequest`]: an adapter that is tracked does nothing any more, and its context goes to another
+/// daemon; the answer is [`crate::HandedOverContext`]. Whatever the answer, the adapter stands still until it is thawed.
+pub fn hand_over(name: &Name) -> String {
+    format!("{ADAPTERS}/{name}/hand-over")
+}
+
 /// POST: the context of an adapter that is tracked, which goes on afterwards.
 pub fn save(name: &Name) -> String {
     format!("{ADAPTERS}/{name}/save")

@@ -1,5 +1,6 @@
 //! The daemon in one look.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,9 @@ pub struct Status {
     /// How the data path waits for work.
     #[serde(default)]
     pub poll: PollMode,
+    /// Where other daemons bring the adapters of VMs that migrate, if they do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migration: Option<SocketAddr>,
     /// By name.
     pub portgroups: Vec<PortGroup>,
     /// By name.

@@ -163,6 +163,10 @@ fn plan_text(plan: &Plan) -> String {
         ("PCI address", plan.pci_addresses.join(", ")),
         ("QEMU", plan.qemu.clone()),
         ("memory", bytes(plan.memory_bytes)),
+        (
+            "adapters' contexts",
+            carried_by(plan.daemon_to_daemon).to_owned(),
+        ),
     ]);
     format!("{}\nthe VM can migrate; nothing was changed", facts(rows))
 }
@@ -176,10 +180,11 @@ fn report_text(report: &vrdma_migration::Report) -> String {
         resent => format!(", and {} that QEMU sent", bytes(resent)),
     };
     let context = format!(
-        "{}, {} records, {} pages{resent}",
+        "{}, {} records, {} pages{resent}, {}",
         bytes(report.context_bytes),
         report.context_records,
-        report.context_pages
+        report.context_pages,
+        carried_by(report.daemon_to_daemon)
     );
     let numbers = facts(vec![
         ("total", format!("{} ms", milliseconds(report.total_ms))),
@@ -199,6 +204,13 @@ fn report_text(report: &vrdma_migration::Report) -> String {
         ("adapters' contexts", context),
     ]);
     format!("{phases}\n\n{numbers}")
+}
+
+fn carried_by(daemon_to_daemon: bool) -> &'static str {
+    match daemon_to_daemon {
+        true => "from daemon to daemon",
+        false => "by this program",
+    }
 }
 
 fn stood_still(report: &vrdma_migration::Report) -> String {
@@ -234,6 +246,7 @@ mod tests {
             pages: 7,
             transferred_bytes: 2048,
             verified_bytes: Some(4096),
+            daemon_to_daemon: true,
             context_bytes: 1024,
             context_records: 4,
             context_pages: 5,

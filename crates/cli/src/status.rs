@@ -46,6 +46,8 @@ fn daemon(status: &Status) -> String {
             .map(|keeper| ("keeper", kept(keeper))),
     );
     known.push(("polling", status.poll.to_string()));
+    let listens = |address| ("migration", format!("takes adapters at {address}"));
+    known.extend(status.migration.map(listens));
     known.extend(status.ethernet_silent_ms.map(|ms| ("Ethernet", silent(ms))));
     facts(known)
 }

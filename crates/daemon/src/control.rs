@@ -35,7 +35,7 @@ use vrdma_api::{
 use vrdma_ethernet::{Behind, EthernetHandle, EthernetPort};
 use vrdma_inventory::changes::Changes;
 use vrdma_inventory::counts::Counts;
-use vrdma_inventory::{AdapterSpec, Coming, Inventory, Object, ShardOptions};
+use vrdma_inventory::{AdapterSpec, Coming, Inventory, MigrationSpec, Object, ShardOptions};
 use vrdma_sandbox::interfaces::Interfaces;
 use vrdma_shard::legacy::Legacy;
 use vrdma_shard::plane::Shards;
@@ -69,6 +69,8 @@ pub struct Facts {
     pub interfaces: Interfaces,
     /// What there is of its keeper.
     pub legacy: Legacy,
+    /// How contexts go to other daemons and come from there, if they do.
+    pub migration: Option<MigrationSpec>,
     /// When it was started.
     pub started: Instant,
 }

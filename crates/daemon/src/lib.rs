@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod control;
+pub mod handover;
 pub mod locations;
 pub mod run_dir;
 pub mod service;

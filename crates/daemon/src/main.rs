@@ -78,6 +78,10 @@ Example configuration:
   supervise = true                    # optional: after a crash another worker goes on for it
   trust_own_user = true               # optional: containers of its own user are as fast as other programs
 
+  [migration]                         # optional: VMs' adapters go from daemon to daemon, all with this key
+  listen = \"192.0.2.1:4793\"
+  key = \"/etc/vrdma/migration.key\"
+
   [[portgroup]]
   name = \"blue\"
   weight = 3                          # optional: what its turns weigh beside those of other groups, 1 to 100

@@ -36,6 +36,7 @@ use vrdma_threads::{Vital, mailbox};
 use vrdma_uplink::PeerSpec;
 
 use crate::control::{self, Control, Facts, Memory};
+use crate::handover;
 use crate::locations::Locations;
 use crate::run_dir::RunDir;
 use crate::watchdog::{self, Watch};
@@ -106,6 +107,7 @@ pub fn run(
         protections,
         interfaces,
         legacy: legacy.clone(),
+        migration: config.migration,
         started: Instant::now(),
     };
     let memory = Memory {
@@ -285,6 +287,7 @@ async fn serve(
     control.note_shards().await;
     control.hold_on(start.holds);
     tokio::spawn(Arc::clone(control).follow_moves());
+    take_contexts(control).map_err(ServiceError::Refused)?;
     let listener = api
         .listener()
         .try_clone()
@@ -300,6 +303,21 @@ async fn serve(
     control::serve(listener, Arc::clone(control), stopped, DRAIN)
         .await
         .map_err(broken("the control API failed"))
+}
+
+/// From other daemons, if the configuration says so. The address is free when what the worker before had left is closed.
+/// The error is a sentence.
+fn take_contexts(control: &Arc<Control>) -> Result<(), String> {
+    let Some(spec) = control.migration_spec() else {
+        return Ok(());
+    };
+    let listener = handover::bind(spec.listen)?;
+    tokio::spawn(handover::listen(
+        listener,
+        spec.keys.clone(),
+        Arc::clone(control),
+    ));
+    Ok(())
 }
 
 fn announce(socket: &Path) {

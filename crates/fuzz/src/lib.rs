@@ -17,6 +17,7 @@ pub mod configuration;
 pub mod engine;
 mod frames;
 pub mod guest;
+pub mod handover;
 mod input;
 pub mod places;
 pub mod process_cm;
@@ -53,6 +54,7 @@ pub const TARGETS: &[Target] = &[
     target("engine_packets", engine::packets::run),
     target("engine_units", engine::units::run),
     target("guest", guest::run),
+    target("handover", handover::run),
     target("kept", process_session::kept::run),
     target("memory_places", places::run),
     target("process_cm", process_cm::run),

@@ -4,8 +4,8 @@ use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
 use vrdma_api::{
-    AdapterKind, DoorbellMode, Endpoint, Interface, MacAddress, Name, OpsRate, Rate, UnixName,
-    Vlan, Vni, Weight,
+    AdapterKind, DoorbellMode, Endpoint, Interface, MacAddress, Name, OpsRate, Rate, Ticket,
+    UnixName, Vlan, Vni, Weight,
 };
 use vrdma_uplink::FaultSpec;
 
@@ -23,6 +23,7 @@ pub fn run(input: &[u8]) {
     reads_back::<Name>(text);
     reads_back::<OpsRate>(text);
     reads_back::<Rate>(text);
+    reads_back::<Ticket>(text);
     reads_back::<UnixName>(text);
     reads_back::<Vlan>(text);
     reads_back::<Vni>(text);

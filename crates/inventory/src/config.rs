@@ -9,6 +9,10 @@
 //! trust_own_user = false        # true: containers of the daemon's own user are as fast as its other programs
 //! userfaultfd = true            # programs get /dev/userfaultfd; not those of a daemon of root without this
 //!
+//! [migration]                   # contexts of VMs that migrate go from daemon to daemon, not by who migrates them
+//! listen = "192.0.2.1:4793"
+//! key = "/etc/vrdma/migration.key"
+//!
 //! [[portgroup]]
 //! name = "blue"
 //! vlan = 10                     # tag on raw uplinks
@@ -49,6 +53,7 @@
 mod defaults;
 mod error;
 mod file;
+mod migration;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -61,7 +66,7 @@ pub use defaults::{Environment, default_file};
 pub use error::ConfigError;
 
 use crate::inventory::{Field, Inventory};
-use crate::spec::{AdapterSpec, ShardOptions, UplinkSpec};
+use crate::spec::{AdapterSpec, MigrationSpec, ShardOptions, UplinkSpec};
 use crate::{cores, socket_path};
 use error::Source;
 use file::{AdapterTable, DaemonTable, PeerTable, PortGroupTable, Tables, UplinkTable};
@@ -87,6 +92,8 @@ pub struct Config {
     pub sandbox: bool,
     /// A keeper starts the daemon again when it crashes, and clients of process adapters go on.
     pub supervise: bool,
+    /// How contexts of VMs go to other daemons and come from there, if they do by themselves.
+    pub migration: Option<MigrationSpec>,
     /// Port groups, adapters and uplinks.
     pub inventory: Inventory,
     /// The uplinks, for the data path.
@@ -115,6 +122,8 @@ impl Config {
         let run_dir = folder(&source, tables.daemon.run_dir.as_ref(), run_dir)?;
         let socket = control_socket(&source, tables.daemon.socket.as_ref(), &run_dir)?;
         let shards = shards(&source, &tables.daemon)?;
+        let migration = tables.migration.as_ref();
+        let migration = migration.map(|table| migration::spec(&source, table));
         let mut inventory = Inventory::new(&run_dir, shards.cores.len() as u16);
         for table in &tables.portgroup {
             add_portgroup(&source, &mut inventory, table)?;
@@ -139,6 +148,7 @@ impl Config {
             shards,
             sandbox: tables.daemon.sandbox.unwrap_or(true),
             supervise: tables.daemon.supervise.unwrap_or(false),
+            migration: migration.transpose()?,
             inventory,
             uplinks,
             adapters,

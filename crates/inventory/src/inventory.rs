@@ -28,6 +28,7 @@ use vrdma_wire::Mac;
 use adapters::Adapters;
 pub use coming::Coming;
 use groups::Group;
+pub(crate) use key_file::read as read_keys;
 pub use limits::Limited;
 use people::People;
 pub use refusal::{Field, Kind, Refusal};

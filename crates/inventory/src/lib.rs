@@ -26,4 +26,4 @@ pub use inventory::{
     STATIONS_MAX, UPLINKS_MAX,
 };
 pub use sockets::Sockets;
-pub use spec::{AdapterSpec, Medium, Segment, ShardOptions, UplinkSpec, kept};
+pub use spec::{AdapterSpec, Medium, MigrationSpec, Segment, ShardOptions, UplinkSpec, kept};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use vrdma_api::{AdapterKind, Addresses, DoorbellMode, Interface, Name, PollMode, Vlan, Vni};
 use vrdma_process::Admitted;
 use vrdma_switch::{GroupId, Kept, Policy, PortId, UplinkId};
-use vrdma_uplink::FaultSpec;
+use vrdma_uplink::{FaultSpec, Keys};
 use vrdma_wire::{Gid, Mac};
 
 use crate::sockets::Sockets;
@@ -153,4 +153,13 @@ impl Default for ShardOptions {
     fn default() -> Self {
         Self::unpinned(1)
     }
+}
+
+/// How contexts of VMs that migrate go from daemon to daemon.
+#[derive(Clone, Debug)]
+pub struct MigrationSpec {
+    /// Where others bring theirs.
+    pub listen: SocketAddr,
+    /// What all of them have.
+    pub keys: Keys,
 }

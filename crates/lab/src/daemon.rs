@@ -2,6 +2,7 @@
 
 mod configuration;
 mod descriptors;
+mod spare;
 
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
@@ -19,7 +20,7 @@ use crate::guest::{check_socket_path, log_tail};
 use crate::namespace::Entry;
 use crate::pair::Side;
 use crate::process::{Lifetime, POLL, Supervised};
-use crate::wire::{Uplink, WireConfig};
+use crate::wire::WireConfig;
 use configuration::{Plug, configuration, write_key};
 
 /// Overrides which daemon is started.
@@ -303,7 +304,7 @@ impl Daemon {
     }
 }
 
-/// Of a daemon that may have the end of a wire; with the key of its tunnel.
+/// Of a daemon that may have the end of a wire; with the key that it shares with the other one.
 fn wired_configuration(
     run_dir: &Path,
     adapters: &[Adapter],
@@ -314,7 +315,7 @@ fn wired_configuration(
         side: host.side,
         interface: host.interface,
     });
-    if plug.is_some_and(|plug| plug.wire.uplink == Uplink::Sealed) {
+    if plug.is_some() {
         write_key(run_dir)?;
     }
     configuration(run_dir, &[(PORTGROUP, adapters)], plug, None)

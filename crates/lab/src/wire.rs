@@ -34,6 +34,8 @@ pub const VNI: u32 = 100;
 
 const VXLAN_PORT: u16 = 4789;
 
+const MIGRATION_PORT: u16 = 4793;
+
 /// Outer Ethernet, IPv4, UDP and VXLAN headers (RFC 7348) before the inner IP packet.
 const TUNNEL_BYTES: u16 = 50;
 
@@ -206,6 +208,18 @@ pub fn address(side: Side) -> Ipv4Addr {
 #[must_use]
 pub fn tunnel_end(side: Side) -> SocketAddr {
     (address(side), VXLAN_PORT).into()
+}
+
+/// Where a host's daemon takes adapters of VMs that migrate.
+#[must_use]
+pub fn migration_end(side: Side) -> SocketAddr {
+    (address(side), MIGRATION_PORT).into()
+}
+
+/// The same of a daemon beside it.
+#[must_use]
+pub fn spare_migration_end(side: Side) -> SocketAddr {
+    (address(side), MIGRATION_PORT + 1).into()
 }
 
 /// Hosts that announce themselves by IPv6 would be heard by guests.

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use vrdma_api::{
-    Adapter, ArrivedContext, FreezeRequest, MemoryDigest, Name, RestoreRequest, TrackedAdapter,
-    WrittenMemory, paths,
+    Adapter, ArrivedContext, Destination, FreezeRequest, HandOverRequest, HandedOverContext,
+    MemoryDigest, Name, RestoreRequest, Status, TrackedAdapter, WrittenMemory, paths,
 };
 use vrdma_api_client::{Client, Error, Method};
 
@@ -21,7 +21,8 @@ pub(crate) enum NotReleased {
     Perhaps(Cause),
 }
 
-/// How long a daemon may take to read all of a guest's memory (a TiB at 2 GB/s), or to tell QEMU of its pages.
+/// How long a daemon may take to read all of a guest's memory (a TiB at 2 GB/s), to tell QEMU of its pages, or to send a
+/// context to another daemon.
 const READING_LIMIT: Duration = Duration::from_secs(600);
 
 pub(crate) struct AdapterHandle {
@@ -92,6 +93,33 @@ impl AdapterHandle {
         answer
             .map(|answer| answer.body.to_vec())
             .map_err(|error| self.cause(&error))
+    }
+
+    /// Whether its daemon takes contexts from others, and brings them.
+    pub(crate) fn daemon_listens(&self) -> Result<bool, Cause> {
+        let status = self.client.get(paths::STATUS);
+        let status: Status = status.map_err(|error| self.cause(&error))?;
+        Ok(status.migration.is_some())
+    }
+
+    /// Where another daemon may bring its context.
+    pub(crate) fn expect(&self) -> Result<Destination, Cause> {
+        let expected = self.client.post(&paths::expect(&self.name), &());
+        expected.map_err(|error| self.cause(&error))
+    }
+
+    /// Whether its daemon can bring its context there.
+    pub(crate) fn reach(&self, to: Destination) -> Result<(), Cause> {
+        let body = serde_json::to_vec(&to).map_err(|error| Cause::new(error.to_string()))?;
+        let path = paths::reach(&self.name);
+        let answer = self.client.ask(Method::POST, &path, body);
+        answer.map(drop).map_err(|error| self.cause(&error))
+    }
+
+    /// The adapter does nothing from now on, and its daemon brings its context to another one.
+    pub(crate) fn hand_over(&self, request: HandOverRequest) -> Result<HandedOverContext, Cause> {
+        let handed_over = self.patient.post(&paths::hand_over(&self.name), &request);
+        handed_over.map_err(|error| self.cause(&error))
     }
 
     /// QEMU sends what the frozen adapter has written: how much, in bytes.

@@ -25,6 +25,8 @@ pub struct Plan {
     pub qemu: String,
     /// Bytes of the VM's memory.
     pub memory_bytes: u64,
+    /// Whether the source's daemon brings the adapters' contexts to the destination's, or else this program.
+    pub daemon_to_daemon: bool,
 }
 
 /// One of them.
@@ -90,6 +92,7 @@ pub(crate) fn check(hosts: &mut Hosts) -> Result<(Plan, Vec<Function>), Cause> {
         pci_addresses: functions.iter().map(|it| it.address.to_string()).collect(),
         qemu: hosts.source.machine.version().to_string(),
         memory_bytes,
+        daemon_to_daemon: false,
     };
     Ok((plan, functions))
 }

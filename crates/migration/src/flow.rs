@@ -104,12 +104,17 @@ struct Flow<'a> {
 
 impl<'a> Flow<'a> {
     fn new(transfer: Transfer, watcher: &'a mut dyn Watcher) -> Self {
+        // The destination's daemon expects contexts by now, if they are to come from the other one.
+        let undo = Undo {
+            context: !transfer.destinations.is_empty(),
+            ..Undo::default()
+        };
         Self {
             transfer,
             watcher,
             times: Times::new(),
             phase: Phase::Track,
-            undo: Undo::default(),
+            undo,
             stopped: None,
             configured: Vec::new(),
             sending_began: None,

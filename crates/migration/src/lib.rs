@@ -31,6 +31,7 @@ mod adapter;
 pub mod blocks;
 mod checks;
 mod copying;
+mod destinations;
 mod error;
 mod flow;
 #[cfg(feature = "fuzz")]
@@ -46,7 +47,7 @@ mod verify;
 
 use std::path::PathBuf;
 
-use vrdma_api::Name;
+use vrdma_api::{Destination, Name};
 
 pub use checks::{Plan, PlannedAdapter};
 pub use copying::Copying;
@@ -133,6 +134,8 @@ struct Transfer {
     /// Where the VM has its adapters at the source.
     functions: Vec<Function>,
     relay: Option<Relay>,
+    /// Where the source's daemon brings the contexts; nothing if this program does.
+    destinations: Vec<Destination>,
 }
 
 impl Migration {
@@ -150,12 +153,18 @@ impl Migration {
         if options.memory.post_copy {
             checks::check_pages(&mut hosts)?;
         }
+        let destinations = destinations::agree(&hosts)?;
+        let plan = Plan {
+            daemon_to_daemon: !destinations.is_empty(),
+            ..plan
+        };
         let relay = begin_relay(&options.memory, &mut hosts)?;
         let transfer = Transfer {
             hosts,
             options,
             functions,
             relay,
+            destinations,
         };
         Ok(Self { plan, transfer })
     }

@@ -136,7 +136,9 @@ pub struct Report {
     /// Bytes of memory that were compared, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified_bytes: Option<u64>,
-    /// The adapter's context.
+    /// Whether the source's daemon brought the adapters' contexts to the destination's, or else this program.
+    pub daemon_to_daemon: bool,
+    /// The adapters' contexts.
     pub context_bytes: u64,
     /// Records of the device in it.
     pub context_records: u64,

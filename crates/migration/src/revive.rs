@@ -137,6 +137,7 @@ pub fn recover(options: &Options, watcher: &mut dyn Watcher) -> Result<Recovered
             options: options.clone(),
             functions: Vec::new(),
             relay: None,
+            destinations: Vec::new(),
         };
         return flow::recover_post_copy(transfer, watcher).map(|()| Recovered::AtDestination);
     }

@@ -2,6 +2,7 @@
 
 mod deaths;
 mod fakes;
+mod handing_over;
 mod post_copy;
 mod relays;
 mod several;

@@ -72,6 +72,7 @@ fn status() -> Status {
         hands_out_userfaultfd: false,
         protections: vec![],
         poll: PollMode::Adaptive,
+        migration: None,
         portgroups: vec![
             PortGroup {
                 vlan: Some("10".parse().unwrap()),

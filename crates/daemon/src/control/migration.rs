@@ -6,6 +6,7 @@
 //! ```
 //! It does not know who asks in which order; what a state does not allow is refused with a sentence.
 
+mod handing_over;
 mod pages;
 mod resending;
 
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::Bytes;
-use vrdma_api::{ArrivedContext, FreezeRequest, Name, RestoreRequest, TrackedAdapter};
+use vrdma_api::{ArrivedContext, FreezeRequest, Name, RestoreRequest, Ticket, TrackedAdapter};
 use vrdma_inventory::Object;
 use vrdma_pvrdma::{BadContext, Context, DeviceConfig};
 use vrdma_shard::plane::MigrationStep;
@@ -33,7 +34,11 @@ const KEPT_BYTES_MAX: usize = 1 << 30;
 
 /// Contexts that have come, by adapter.
 #[derive(Debug, Default)]
-pub(super) struct Contexts(Mutex<BTreeMap<PortId, Arc<Kept>>>);
+pub(super) struct Contexts {
+    kept: Mutex<BTreeMap<PortId, Arc<Kept>>>,
+    /// With which ticket another daemon may bring one.
+    expected: Mutex<BTreeMap<PortId, Ticket>>,
+}
 
 #[derive(Debug)]
 struct Kept {
@@ -60,11 +65,17 @@ impl Kept {
 impl Contexts {
     // What a task that panicked left is a map that was changed or was not.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PortId, Arc<Kept>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there was one.
+    // The same.
+    fn expected(&self) -> MutexGuard<'_, BTreeMap<PortId, Ticket>> {
+        self.expected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// None is expected any more; whether there was one.
     pub(super) fn take(&self, port: PortId) -> bool {
+        self.expected().remove(&port);
         self.lock().remove(&port).is_some()
     }
 
@@ -167,18 +178,23 @@ impl Control {
         name: &Name,
         bytes: Bytes,
     ) -> Result<ArrivedContext, Problem> {
+        let (port, kept) = self.decode_context(name, bytes).await?;
+        let arrived = arrived(&kept.context, false);
+        self.contexts.keep(port, kept)?;
+        Ok(arrived)
+    }
+
+    async fn decode_context(&self, name: &Name, bytes: Bytes) -> Result<(PortId, Kept), Problem> {
         let (port, mac) = self.port_and_mac(name)?;
         let length = bytes.len();
         let own = name.clone();
         let context = apart(move || decode(&bytes, &own, mac)).await?;
-        let arrived = arrived(&context, false);
         let kept = Kept {
             context,
             bytes: length,
             later: Mutex::default(),
         };
-        self.contexts.keep(port, kept)?;
-        Ok(arrived)
+        Ok((port, kept))
     }
 
     /// The context that has come, if the adapter was restored from it, or can be as things are.

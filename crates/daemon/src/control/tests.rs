@@ -6,150 +6,16 @@ mod limits;
 mod migration;
 mod people;
 mod reading;
+mod stage;
 
-use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 use vrdma_api::{AdapterStats, Status};
-use vrdma_api_client::{Client, Error};
-use vrdma_shard::plane::{ShardCommand, Shards};
+use vrdma_api_client::Error;
 
-use super::*;
-use crate::vacant;
-
-/// A daemon in a temporary folder; it ends with the value.
-struct Daemon {
-    folder: tempfile::TempDir,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Daemon {
-    fn start() -> Self {
-        Self::start_with(|_| |_| {})
-    }
-
-    /// With somebody who looks at what the shard is asked, and can ask the API.
-    fn start_with<L: FnMut(&ShardCommand) + Send + 'static>(
-        look: impl FnOnce(Client) -> L,
-    ) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let api = BoundSocket::bind(&folder.path().join("api"), 0o600).unwrap();
-        let run_dir = folder.path().to_owned();
-        let (stop, stopped) = oneshot::channel();
-        let look = look(Client::new(folder.path().join("api")).unwrap());
-        let thread = std::thread::spawn(move || live(&api, &run_dir, stopped, look));
-        Self {
-            folder,
-            stop: Some(stop),
-            thread: Some(thread),
-        }
-    }
-
-    fn path(&self, file: &str) -> PathBuf {
-        self.folder.path().join(file)
-    }
-
-    fn raw(&self, request: &str) -> String {
-        let mut stream = UnixStream::connect(self.path("api")).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    }
-
-    fn client(&self) -> Client {
-        Client::new(self.path("api")).unwrap()
-    }
-
-    /// Status code and body of one request.
-    fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
-        let client = self.client();
-        match client.ask(method.parse().unwrap(), path, body.to_owned()) {
-            Ok(answer) => (
-                answer.status,
-                serde_json::from_slice(&answer.body).unwrap_or(Value::Null),
-            ),
-            Err(Error::Refused { status, sentence }) => (status, json!({ "error": sentence })),
-            Err(error) => panic!("{method} {path}: {error}"),
-        }
-    }
-
-    fn post(&self, path: &str, body: &Value) -> (u16, Value) {
-        self.ask("POST", path, &body.to_string())
-    }
-
-    /// A refused request: its status and sentence.
-    fn refused(&self, method: &str, path: &str, body: &str) -> (u16, String) {
-        let (status, answer) = self.ask(method, path, body);
-        (status, answer["error"].as_str().unwrap().to_owned())
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        self.thread.take().unwrap().join().unwrap();
-    }
-}
-
-fn live(
-    api: &BoundSocket,
-    run_dir: &Path,
-    stopped: oneshot::Receiver<()>,
-    look: impl FnMut(&ShardCommand) + Send + 'static,
-) {
-    let (ethernet, ethernet_thread) = vrdma_ethernet::start(
-        vec![vrdma_threads::mailbox().unwrap().0],
-        &Default::default(),
-        Default::default(),
-    )
-    .unwrap();
-    let (shards, mut inboxes) = Shards::new(1).unwrap();
-    let shard_thread = vacant::start(inboxes.remove(0), look).unwrap();
-    let facts = Facts {
-        config: None,
-        run_dir: run_dir.to_owned(),
-        shards: ShardOptions::default(),
-        protections: Vec::new(),
-        interfaces: Interfaces::default(),
-        legacy: Legacy::default(),
-        started: Instant::now(),
-    };
-    let control = Control::new(
-        Inventory::new(run_dir, 1),
-        shards.clone(),
-        ethernet.clone(),
-        facts,
-        Memory {
-            changes: Default::default(),
-            locations: Locations::open(run_dir, BTreeMap::new()).unwrap(),
-            counts: Default::default(),
-        },
-    );
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let listener = UnixListener::from_std(api.listener().try_clone().unwrap()).unwrap();
-        let stop = async { drop(stopped.await) };
-        serve(listener, Arc::new(control), stop, Duration::from_secs(5))
-            .await
-            .unwrap();
-    });
-    shards.stop();
-    ethernet.stop();
-    shard_thread.join().unwrap();
-    ethernet_thread.join().unwrap();
-}
+use stage::Daemon;
 
 fn with_blue() -> Daemon {
     let daemon = Daemon::start();

@@ -153,6 +153,7 @@ impl Control {
                 && may_open_userfaultfd(),
             protections: self.facts.protections.clone(),
             poll: self.facts.shards.poll,
+            migration: self.facts.migration.as_ref().map(|spec| spec.listen),
             portgroups: inventory.portgroups(),
             uplinks: seen.all_uplinks(&inventory),
             adapters: inventory.adapters(),

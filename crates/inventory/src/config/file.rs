@@ -16,6 +16,7 @@ use vrdma_api::{
 pub(super) struct Tables {
     #[serde(default)]
     pub(super) daemon: DaemonTable,
+    pub(super) migration: Option<MigrationTable>,
     #[serde(default)]
     pub(super) portgroup: Vec<PortGroupTable>,
     #[serde(default)]
@@ -38,6 +39,13 @@ pub(super) struct DaemonTable {
     pub(super) supervise: Option<bool>,
     pub(super) trust_own_user: Option<bool>,
     pub(super) userfaultfd: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table [migration]")]
+pub(super) struct MigrationTable {
+    pub(super) listen: Spanned<String>,
+    pub(super) key: Spanned<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -10,7 +10,7 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
 const WRONG: &[(&str, &str)] = &[
     (
         "[deamon]",
-        "line 1: unknown field `deamon`, expected one of `daemon`, `portgroup`, `uplink`, `peer`, `adapter`; correct the spelling or remove the line",
+        "line 1: unknown field `deamon`, expected one of `daemon`, `migration`, `portgroup`, `uplink`, `peer`, `adapter`; correct the spelling or remove the line",
     ),
     (
         "[daemon]\nsocked = \"/run/x\"",

@@ -1,4 +1,4 @@
-//! Reads the key of a tunnel, if nobody else can.
+//! Reads the key of a tunnel or of migrations, if nobody else can.
 
 use std::fs::{File, Metadata};
 use std::io::Read;
@@ -17,7 +17,7 @@ const FILE_BYTES_MAX: u64 = 4096;
 const OTHERS: u32 = 0o077;
 
 /// The keys of a file. What is refused is one sentence.
-pub(super) fn read(path: &Path) -> Result<Keys, Refusal> {
+pub(crate) fn read(path: &Path) -> Result<Keys, Refusal> {
     let keys = if path.is_absolute() {
         read_private(path)
     } else {

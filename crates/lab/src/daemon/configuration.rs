@@ -12,7 +12,7 @@ use vrdma_api::DoorbellMode;
 
 use super::{Adapter, User, control_socket};
 use crate::pair::Side;
-use crate::wire::{Uplink, VNI, WireConfig, tunnel_end};
+use crate::wire::{INTERFACE, Uplink, VNI, WireConfig, migration_end, tunnel_end};
 
 /// The uplink's name.
 const UPLINK: &str = "wire";
@@ -20,6 +20,8 @@ const UPLINK: &str = "wire";
 #[derive(Serialize)]
 struct Configuration<'a> {
     daemon: DaemonTable<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    migration: Option<MigrationTable>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     uplink: Vec<UplinkTable<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -36,6 +38,12 @@ struct DaemonTable<'a> {
     shards: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cores: Option<String>,
+}
+
+#[derive(Serialize)]
+struct MigrationTable {
+    listen: SocketAddr,
+    key: PathBuf,
 }
 
 #[derive(Serialize)]
@@ -107,6 +115,7 @@ pub(super) fn configuration(
             shards: shards().filter(|_| core.is_none()),
             cores: core.map(|core| core.to_string()),
         },
+        migration: plug.and_then(|plug| migration(plug, run_dir)),
         uplink: plug.map(|plug| uplink(plug, run_dir)).into_iter().collect(),
         peer: tunnel.map(|plug| peer(plug.side)).into_iter().collect(),
         portgroup: groups
@@ -153,9 +162,29 @@ fn uplink<'a>(plug: Plug<'a>, run_dir: &Path) -> UplinkTable<'a> {
     }
 }
 
-/// Where the key of a sealed tunnel is.
+/// Hosts that reach each other by IP hand adapters over by themselves. Those whose cable is in a bridge do not: the address is
+/// on its port.
+fn migration(plug: Plug<'_>, run_dir: &Path) -> Option<MigrationTable> {
+    (plug.interface == INTERFACE).then(|| MigrationTable {
+        listen: migration_end(plug.side),
+        key: key_file(run_dir),
+    })
+}
+
+/// The table for a daemon that is started beside the one of its host.
+pub(super) fn spare_migration(listen: SocketAddr, run_dir: &Path) -> Result<String> {
+    #[derive(Serialize)]
+    struct Tables {
+        migration: MigrationTable,
+    }
+    let key = key_file(run_dir);
+    let migration = MigrationTable { listen, key };
+    Ok(toml::to_string(&Tables { migration })?)
+}
+
+/// Where the key of sealed tunnels and of migrations is.
 fn key_file(run_dir: &Path) -> PathBuf {
-    run_dir.join("tunnel.key")
+    run_dir.join("hosts.key")
 }
 
 /// Writes the key that the lab's hosts have in common.
@@ -323,6 +352,18 @@ vni = 100
     fn the_data_path_may_have_a_core() {
         let text = configuration(Path::new("/r"), &[], None, Some(1)).unwrap();
         assert!(text.contains("run_dir = \"/r\"\ncores = \"1\"\n"), "{text}");
+    }
+
+    #[test]
+    fn hosts_that_reach_each_other_hand_adapters_over() {
+        let wire = WireConfig::default();
+        let table = "[migration]\nlisten = \"192.0.2.1:4793\"\nkey = \"/r/hosts.key\"\n";
+        assert!(text(Some(plug(&wire, Side::A))).contains(table));
+        let bridged = Plug {
+            interface: crate::wire::PORT,
+            ..plug(&wire, Side::A)
+        };
+        assert!(!text(Some(bridged)).contains("[migration]"));
     }
 
     #[test]

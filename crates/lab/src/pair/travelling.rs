@@ -16,6 +16,7 @@ use crate::daemon::Daemon;
 use crate::guest::{BOOT_LIMIT, Guest};
 use crate::patience::patient;
 use crate::place::Preload;
+use crate::wire::spare_migration_end;
 
 /// A QEMU that waits for a guest.
 #[derive(Debug)]
@@ -88,8 +89,22 @@ impl Pair {
         let folder = self.run_dir.path().join("spare");
         fs::create_dir_all(&folder)?;
         let adapters = self.config.away(of);
-        let host = wire.host(self.place(of).other());
-        Daemon::start_on(host, program, &folder, &adapters, self.config.lifetime)
+        let side = self.place(of).other();
+        Daemon::start_spare(
+            wire.host(side),
+            spare_migration_end(side),
+            program,
+            &folder,
+            &adapters,
+            self.config.lifetime,
+        )
+    }
+
+    /// Whether the daemons of both hosts reach each other, and hand adapters over by themselves.
+    #[must_use]
+    pub fn daemons_hand_over(&self) -> bool {
+        let bridged = |host| self.config.has_bridge(host);
+        self.wire.is_some() && ![Side::A, Side::B].into_iter().any(bridged)
     }
 
     /// Starts a QEMU that waits for a guest on the host where it is not.

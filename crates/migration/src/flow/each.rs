@@ -3,7 +3,10 @@
 //! All are frozen before the first is restored, and restored in the order in which they were frozen: a page that two of them
 //! wrote is in both contexts, and the later one has all of it.
 
-use vrdma_api::{ArrivedContext, FreezeRequest, MSIX_TABLE_WORDS, RestoreRequest};
+use vrdma_api::{
+    ArrivedContext, FreezeRequest, HandOverRequest, HandedOverContext, MSIX_TABLE_WORDS,
+    RestoreRequest,
+};
 
 use super::{Failed, Flow};
 use crate::adapter::{AdapterHandle, NotReleased};
@@ -18,6 +21,14 @@ const CONTEXT_PAGES_BYTES_MAX: u64 = 16 << 20;
 
 /// The only one whose devices answer before any bridge is configured.
 const ROOT_BUS: u8 = 0;
+
+/// The context of an adapter that stands still.
+pub(super) enum FrozenContext {
+    /// This program is to bring it to the destination.
+    Here(Vec<u8>),
+    /// The source's daemon has done so.
+    There(HandedOverContext),
+}
 
 /// An adapter whose context is at the destination.
 pub(super) struct HandedOver {
@@ -69,12 +80,12 @@ impl Flow<'_> {
     }
 
     /// None of them does anything from here on; their contexts.
-    pub(super) fn freeze(&mut self) -> Result<Vec<Vec<u8>>, Cause> {
+    pub(super) fn freeze(&mut self) -> Result<Vec<FrozenContext>, Cause> {
         self.freeze_as(FreezeRequest::default())
     }
 
     /// The same; what they have written is QEMU's to send. All stand still before it is told of any page.
-    pub(super) fn freeze_and_resend(&mut self) -> Result<Vec<Vec<u8>>, Cause> {
+    pub(super) fn freeze_and_resend(&mut self) -> Result<Vec<FrozenContext>, Cause> {
         let contexts = self.freeze_as(FreezeRequest { leaves_pages: true })?;
         self.begin(Phase::Resend)?;
         let adapters = self.hosts().source.adapters.iter();
@@ -83,24 +94,45 @@ impl Flow<'_> {
         Ok(contexts)
     }
 
-    fn freeze_as(&mut self, request: FreezeRequest) -> Result<Vec<Vec<u8>>, Cause> {
+    fn freeze_as(&mut self, request: FreezeRequest) -> Result<Vec<FrozenContext>, Cause> {
         self.undo.frozen = true;
-        let adapters = self.hosts().source.adapters.iter();
-        adapters.map(|it| it.freeze(request)).collect()
+        let destinations = &self.transfer.destinations;
+        let adapters = self.transfer.hosts.source.adapters.iter().enumerate();
+        let contexts = adapters.map(|(at, adapter)| match destinations.get(at) {
+            None => adapter.freeze(request).map(FrozenContext::Here),
+            Some(to) => {
+                let request = HandOverRequest {
+                    to: *to,
+                    leaves_pages: request.leaves_pages,
+                };
+                adapter.hand_over(request).map(FrozenContext::There)
+            }
+        });
+        contexts.collect()
     }
 
-    pub(super) fn hand_over(&mut self, contexts: Vec<Vec<u8>>) -> Result<Vec<HandedOver>, Cause> {
+    pub(super) fn hand_over(
+        &mut self,
+        contexts: Vec<FrozenContext>,
+    ) -> Result<Vec<HandedOver>, Cause> {
         self.undo.context = true;
         let each = contexts.into_iter().enumerate();
         each.map(|(at, context)| self.hand_over_one(at, context))
             .collect()
     }
 
-    fn hand_over_one(&mut self, at: usize, context: Vec<u8>) -> Result<HandedOver, Cause> {
-        let bytes = context.len() as u64;
-        let adapter = &self.hosts().destination.adapters[at];
-        let arrived = adapter.put_context(context)?;
-        self.describe(at, bytes, arrived)
+    fn hand_over_one(&mut self, at: usize, context: FrozenContext) -> Result<HandedOver, Cause> {
+        match context {
+            FrozenContext::Here(context) => {
+                let bytes = context.len() as u64;
+                let adapter = &self.hosts().destination.adapters[at];
+                let arrived = adapter.put_context(context)?;
+                self.describe(at, bytes, arrived)
+            }
+            FrozenContext::There(HandedOverContext { bytes, arrived }) => {
+                self.describe(at, bytes, arrived)
+            }
+        }
     }
 
     /// What an orchestrator before this one had handed over, which says nothing of lengths.

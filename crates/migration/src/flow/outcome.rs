@@ -52,6 +52,7 @@ impl Flow<'_> {
             pages: ram.normal + ram.duplicate,
             transferred_bytes: ram.transferred,
             verified_bytes: carried.verified_bytes,
+            daemon_to_daemon: !self.transfer.destinations.is_empty(),
             context_bytes: adapters.clone().map(|it| it.bytes).sum(),
             context_records: adapters.clone().map(|it| it.arrived.records).sum(),
             context_pages: adapters.map(|it| it.arrived.pages).sum(),

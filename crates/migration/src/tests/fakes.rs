@@ -1,5 +1,6 @@
 //! The fakes. Each writes down what it is asked, as `SIDE WHAT`, into one log.
 
+mod daemons;
 mod devices;
 mod events;
 mod files;
@@ -9,7 +10,6 @@ mod serve;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
-use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -51,6 +51,10 @@ pub(super) enum Fault {
     /// A page is lost on the way.
     LosesMemory,
     HugePages,
+    /// Both daemons hand contexts over by themselves.
+    DaemonsListen,
+    /// Only the source's would.
+    OneDaemonListens,
     /// Adapters have written more than goes in their contexts.
     AdaptersWriteMuch,
     /// QEMU has much left to send after its first pass.
@@ -190,112 +194,6 @@ fn config_space(at: usize) -> Vec<u8> {
 impl World {
     fn refuses(&self, line: &str) -> bool {
         matches!(self.fault, Fault::Refuses(what) if what == line) || self.refused == Some(line)
-    }
-
-    fn daemon(
-        &mut self,
-        side: &str,
-        method: &Method,
-        path: &str,
-        body: &[u8],
-    ) -> (StatusCode, String) {
-        let path = path.strip_prefix("/v1/adapters/vm").unwrap();
-        let (number, what) = path.split_once('/').unwrap_or((path, "adapter"));
-        let at = number.parse::<usize>().unwrap() - 1;
-        let of = ["", " of the second"][at];
-        let line = format!("{side} {method} {what}{of}");
-        self.log.push(line.clone());
-        if self.refuses(&line) {
-            return (
-                StatusCode::CONFLICT,
-                json!({ "error": "no such luck" }).to_string(),
-            );
-        }
-        let has_ended = self.fault == Fault::DaemonEndsInCopy && self.status == "active";
-        let is_garbled = matches!(self.fault, Fault::Garbles(what) if what == line);
-        if is_garbled || has_ended && side == "destination" {
-            return (StatusCode::BAD_GATEWAY, "?".to_owned());
-        }
-        let nothing = (StatusCode::NO_CONTENT, String::new());
-        let value = |value: Value| (StatusCode::OK, value.to_string());
-        match what {
-            "adapter" => return value(self.adapter(at, side)),
-            "context" if *method == Method::DELETE => self.adapters[at].restored = None,
-            "track" => return value(self.tracked(at)),
-            "context" => return value(self.context(at)),
-            "written" | "resend" => return value(self.written()),
-            "memory-digest" => return value(self.memory_digest(side)),
-            "save" => return (StatusCode::OK, "ctx".to_owned()),
-            "freeze" => {
-                self.adapters[at].frozen = true;
-                return (StatusCode::OK, "ctx".to_owned());
-            }
-            "thaw" if self.adapters[at].released => {
-                return (
-                    StatusCode::CONFLICT,
-                    json!({ "error": "it is gone" }).to_string(),
-                );
-            }
-            "thaw" => self.adapters[at].frozen = false,
-            "release" => {
-                self.adapters[at].released = true;
-                if self.fault == Fault::ReleasesSilently {
-                    return (StatusCode::BAD_GATEWAY, "?".to_owned());
-                }
-            }
-            "restore" => self.adapters[at].restored = serde_json::from_slice(body).unwrap(),
-            _ => {}
-        }
-        nothing
-    }
-
-    fn written(&self) -> Value {
-        let is_much = self.fault == Fault::AdaptersWriteMuch;
-        json!({ "bytes": if is_much { 9 << 20 } else { 4096 } })
-    }
-
-    fn tracked(&self, at: usize) -> Value {
-        let mut config_space = config_space(at);
-        if self.fault == Fault::ConfiguresAnew {
-            config_space[0x04..0x06].fill(0);
-        }
-        json!({ "config_space": config_space })
-    }
-
-    fn context(&self, at: usize) -> Value {
-        let config_space = config_space(at);
-        let restored =
-            self.adapters[at].restored.is_some() && self.fault != Fault::ResetsAfterRestore;
-        json!({ "config_space": config_space, "records": 4, "pages": 5, "restored": restored })
-    }
-
-    fn memory_digest(&self, side: &str) -> Value {
-        let is_other = side == "destination" && self.fault == Fault::LosesMemory;
-        let range = json!({ "address": 0, "bytes": 4096, "digests": [u32::from(is_other)] });
-        json!({ "ranges": [range] })
-    }
-
-    fn adapter(&self, at: usize, side: &str) -> Value {
-        let is_there = side == "destination";
-        let mac = if is_there && self.fault == Fault::OtherMac {
-            "02"
-        } else {
-            "01"
-        };
-        let away = match self.fault {
-            Fault::ClaimedThere => false,
-            Fault::AwayHere => true,
-            _ if self.alone => false,
-            _ => is_there != self.adapters[at].released,
-        };
-        let kind = match self.fault {
-            Fault::OfProcesses if is_there => "process",
-            _ => "vm",
-        };
-        json!({
-            "name": format!("vm{}", at + 1), "portgroup": "blue", "mac": format!("52:54:00:00:00:{mac}"), "doorbells": "mapped",
-            "origin": "config", "kind": kind, "away": away,
-        })
     }
 
     fn greeting(&self, side: &str) -> Value {

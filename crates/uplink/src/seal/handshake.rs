@@ -1,20 +1,13 @@
-//! How two ends agree on keys of a session: `Noise_NNpsk0_25519_AESGCM_SHA256` (noiseprotocol.org), one
-//! call and one answer.
-//!
-//! Both ends bring a secret of the moment, so what was recorded opens nothing later, whatever becomes
-//! of the key, and no end has to remember anything or have the right time. The key proves who they are.
+//! How two ends agree on keys of a session by Noise (noiseprotocol.org): one call and one answer.
 
-use snow::params::NoiseParams;
-use snow::{Builder, HandshakeState, StatelessTransportState};
+use snow::{HandshakeState, StatelessTransportState};
 
 use super::header::Channel;
-use super::key::{Key, Keys};
+use super::key::Keys;
 
 /// Who an end is since it was opened: another number after a restart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Life(pub(super) [u8; 16]);
-
-const PATTERN: &str = "Noise_NNpsk0_25519_AESGCM_SHA256";
 
 /// Longest message: a public key, what it says, a tag.
 const MESSAGE_BYTES_MAX: usize = 128;
@@ -24,12 +17,6 @@ const ANSWER_BYTES: usize = 16 + 4;
 
 /// A call that waits for its answer.
 pub(super) struct Call(HandshakeState);
-
-fn builder<'a>(key: &'a Key, context: &'a [u8]) -> Option<Builder<'a>> {
-    let pattern: NoiseParams = PATTERN.parse().ok()?;
-    let builder = Builder::new(pattern).psk(0, &key.0).ok()?;
-    builder.prologue(context).ok()
-}
 
 /// A handshake for one port is none for the other.
 fn context(channel: Channel) -> &'static [u8] {
@@ -41,18 +28,14 @@ fn context(channel: Channel) -> &'static [u8] {
 
 /// Begins a handshake; with the message to send.
 pub(super) fn call(keys: &Keys, channel: Channel, life: Life) -> Option<(Call, Vec<u8>)> {
-    let mut state = builder(keys.first(), context(channel))?
-        .build_initiator()
-        .ok()?;
+    let mut state = keys.caller(context(channel))?;
     let message = write(&mut state, &life.0)?;
     Some((Call(state), message))
 }
 
 /// Takes a call, if it was made with one of the keys: who calls, and how to answer.
 pub(super) fn take_call(keys: &Keys, channel: Channel, message: &[u8]) -> Option<(Life, Taken)> {
-    let context = context(channel);
-    keys.all().find_map(|key| {
-        let mut state = builder(key, context)?.build_responder().ok()?;
+    keys.callees(context(channel)).find_map(|mut state| {
         let life = read::<16>(&mut state, message)?;
         Some((Life(life), Taken(state)))
     })

@@ -1,19 +1,24 @@
-//! The secret that both ends of a tunnel know.
+//! The secret that both ends of a tunnel know, or of a handover between daemons.
 
 use std::fmt;
 use std::str::FromStr;
 
+use snow::{Builder, HandshakeState};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+/// Both ends bring a secret of the moment, so what was recorded opens nothing later, whatever becomes
+/// of the key, and no end has to remember anything or have the right time. The key proves who they are.
+const PATTERN: &str = "Noise_NNpsk0_25519_AESGCM_SHA256";
+
 /// Bytes of a key.
-pub(super) const KEY_BYTES: usize = 32;
+const KEY_BYTES: usize = 32;
 
 /// Keys of one file: one to use, and while keys are changed another one that is taken as well.
 const KEYS_MAX: usize = 2;
 
 /// One secret. Nothing prints it.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
-pub(super) struct Key(pub(super) [u8; KEY_BYTES]);
+struct Key([u8; KEY_BYTES]);
 
 /// What a key file says: the first key is used to call, each is taken from callers.
 #[derive(Clone, PartialEq, Eq)]
@@ -41,15 +46,26 @@ pub enum NotKeys {
 }
 
 impl Keys {
-    /// The key to call with.
-    pub(super) fn first(&self) -> &Key {
-        &self.first
+    /// A handshake that calls, with the first key, for what the prologue says: one for something else is none for this.
+    /// `None` if the system has no random numbers.
+    pub fn caller(&self, prologue: &[u8]) -> Option<HandshakeState> {
+        builder(&self.first, prologue)?.build_initiator().ok()
     }
 
-    /// Those that are taken from callers.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Key> {
+    /// Those that may take a call, one for each key.
+    pub fn callees(&self, prologue: &[u8]) -> impl Iterator<Item = HandshakeState> {
+        self.all()
+            .filter_map(move |key| builder(key, prologue)?.build_responder().ok())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Key> {
         std::iter::once(&self.first).chain(&self.second)
     }
+}
+
+fn builder<'a>(key: &'a Key, prologue: &'a [u8]) -> Option<Builder<'a>> {
+    let builder = Builder::new(PATTERN.parse().ok()?).psk(0, &key.0).ok()?;
+    builder.prologue(prologue).ok()
 }
 
 impl FromStr for Keys {
@@ -98,7 +114,7 @@ mod tests {
         let keys: Keys = format!("# since May\n\n {one} \n").parse().unwrap();
         let mut expected = [0; 32];
         expected[31] = 0x1f;
-        assert_eq!(keys.first().0, expected);
+        assert_eq!(keys.first.0, expected);
         assert_eq!(keys.all().count(), 1);
         let keys: Keys = format!("{one}\n{two}\n").parse().unwrap();
         assert_eq!(keys.all().last().unwrap().0, [0xab; 32]);

@@ -63,6 +63,7 @@ const ROOMS: &[Room] = &[
     room("api", &[], Safe),
     room("api-client", &["api"], Safe),
     room("migration", &["api", "api-client"], Safe),
+    room("handover", &["api", "uplink"], Safe),
     room("provider", &[], Any),
     room(
         "inventory",
@@ -139,6 +140,7 @@ const ROOMS: &[Room] = &[
             "inventory",
             "sandbox",
             "threads",
+            "handover",
             "ethernet",
             "shard",
         ],
@@ -184,6 +186,7 @@ const ROOMS: &[Room] = &[
             "keep",
             "relay",
             "api",
+            "handover",
             "inventory",
             "migration",
         ],

@@ -9,8 +9,8 @@ use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post, put};
 use vrdma_api::{
-    ArrivedContext, CONTEXT_BYTES_MAX, FreezeRequest, MemoryDigest, TrackedAdapter, WrittenMemory,
-    paths,
+    ArrivedContext, CONTEXT_BYTES_MAX, Destination, FreezeRequest, HandedOverContext, MemoryDigest,
+    TrackedAdapter, WrittenMemory, paths,
 };
 
 use super::{Daemon, below, parse_body, parse_name, to_the_end};
@@ -28,6 +28,9 @@ pub(super) fn router() -> Router<Arc<Control>> {
         .route(&below(paths::ADAPTERS, "/track"), post(track))
         .route(&below(paths::ADAPTERS, "/written"), get(written))
         .route(&below(paths::ADAPTERS, "/freeze"), post(freeze))
+        .route(&below(paths::ADAPTERS, "/expect"), post(expect))
+        .route(&below(paths::ADAPTERS, "/reach"), post(reach))
+        .route(&below(paths::ADAPTERS, "/hand-over"), post(hand_over))
         .route(&below(paths::ADAPTERS, "/resend"), post(resend))
         .route(&below(paths::ADAPTERS, "/thaw"), post(thaw))
         .route(&below(paths::ADAPTERS, "/save"), post(save))
@@ -69,6 +72,31 @@ async fn freeze(
         false => parse_body(&body)?,
     };
     to_the_end(async move { control.freeze(&name, request).await }).await
+}
+
+async fn expect(
+    State(control): Daemon,
+    Path(name): Path<String>,
+) -> Result<Json<Destination>, Problem> {
+    let name = parse_name(&name)?;
+    control.expect(&name).map(Json)
+}
+
+async fn reach(State(control): Daemon, Path(name): Path<String>, body: Bytes) -> Done {
+    let name = parse_name(&name)?;
+    let to = parse_body(&body)?;
+    done(control.reach(&name, to).await)
+}
+
+async fn hand_over(
+    State(control): Daemon,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Result<Json<HandedOverContext>, Problem> {
+    let name = parse_name(&name)?;
+    let request = parse_body(&body)?;
+    let handed_over = to_the_end(async move { control.hand_over(&name, request).await });
+    handed_over.await.map(Json)
 }
 
 async fn resend(

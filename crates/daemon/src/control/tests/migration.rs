@@ -1,5 +1,7 @@
 //! Adapters that go to another host, as far as a shard without devices lets them.
 
+mod handing_over;
+
 use vrdma_api::ArrivedContext;
 use vrdma_pvrdma::{Context, Device, DeviceConfig};
 use vrdma_verbs::object::Identity;
@@ -10,7 +12,10 @@ use super::*;
 const MAC: &str = "52:54:00:00:00:01";
 
 fn daemon() -> Daemon {
-    let daemon = Daemon::start();
+    with_adapter(Daemon::start())
+}
+
+fn with_adapter(daemon: Daemon) -> Daemon {
     daemon.post("/v1/portgroups", &json!({ "name": "blue" }));
     let request = json!({ "name": "vm1", "portgroup": "blue", "mac": MAC, "away": true });
     let (status, added) = daemon.post("/v1/adapters", &request);

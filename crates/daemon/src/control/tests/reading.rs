@@ -1,5 +1,7 @@
 //! Who asks what there is waits for no change under way.
 
+use vrdma_shard::plane::ShardCommand;
+
 use super::*;
 
 /// While the shard has not answered, asks the API from its thread: what waited for the change would be answered after

@@ -217,6 +217,12 @@ impl Stage<'_> {
             span,
             pause: None,
         };
+        let by_daemons = moved.report["daemon_to_daemon"] == self.pair.daemons_hand_over();
+        ensure!(
+            by_daemons || self.killed,
+            "the context went another way: {}",
+            moved.report
+        );
         ensure!(
             !self.post_copy || self.killed || moved.has_phase(PAGE_IN),
             "all was there when the guest ran: {}",

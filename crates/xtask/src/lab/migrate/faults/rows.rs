@@ -23,6 +23,8 @@ pub(super) const ROWS: [(Phase, &[Victim]); 7] = [
             Victim::Interrupted,
             Victim::Orchestrator,
             Victim::Qemu,
+            Victim::Daemon,
+            Victim::NewDaemon,
             Victim::Relay,
         ],
     ),
