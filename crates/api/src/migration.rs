@@ -5,7 +5,7 @@
 //!   track   ──► its writes are noted
 //!                                            expect: a ticket
 //!   freeze  ──► does nothing; its context ──► PUT context: kept, nothing changes yet
-//!  (hand over ► the same, and it goes to the other daemon with the ticket, by themselves)
+//!  (hand over ► the same, and its daemon brings the context there, with the ticket)
 //!  (resend  ──► its writes are QEMU's to send, and not in the context)
 //!   thaw    ──► goes on                       restore: made from the context, does nothing yet
 //!   release ──► gives up its addresses        activate: goes on where the context left off

@@ -13,11 +13,12 @@ pub enum Phase {
     Track,
     /// QEMU sends the memory while the VM runs.
     Copy,
-    /// The adapter stands still, as the VM does. QEMU begins to send what is left.
+    /// The adapter stands still, as the VM does. QEMU begins to send what is left. Where daemons hand contexts over by themselves,
+    /// its context goes now.
     Freeze,
     /// QEMU is told what the adapter has written, if that is much, and sends it.
     Resend,
-    /// Its context goes to the other daemon.
+    /// Its context is at the other daemon, or goes there.
     HandOver,
     /// All that is left arrives at the destination's QEMU.
     SwitchOver,

@@ -54,7 +54,12 @@ fn failed(address: SocketAddr, why: &str) -> String {
 
 fn interrupted(error: io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::TimedOut => "it does not answer".to_owned(),
+        io::ErrorKind::TimedOut => {
+            "it does not answer; look whether a firewall is in between".to_owned()
+        }
+        io::ErrorKind::ConnectionRefused => {
+            "nobody listens there; look whether it runs, and with [migration]".to_owned()
+        }
         io::ErrorKind::UnexpectedEof => "it has closed the connection".to_owned(),
         _ => error.to_string(),
     }
