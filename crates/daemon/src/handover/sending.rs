@@ -20,14 +20,9 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 
 /// Whether the daemon there expects the adapter's context. The error is a sentence.
 pub(crate) async fn reach(keys: &Keys, adapter: &Name, to: Destination) -> Result<(), String> {
-    let request = Request {
-        adapter: adapter.clone(),
-        ticket: to.ticket,
-        bytes: 0,
-    };
-    let told = |why: String| failed(to.address, &why);
-    let mut sealed = connect(keys, to.address).await.map_err(told)?;
-    ask(&mut sealed, &request).await.map_err(told)
+    let request = request(adapter, to, &[]);
+    let asked = open(keys, to.address, &request).await;
+    asked.map(drop).map_err(|why| not_taken(to.address, &why))
 }
 
 /// Brings the adapter's context there. The error is a sentence.
@@ -37,19 +32,25 @@ pub(crate) async fn deliver(
     to: Destination,
     context: &[u8],
 ) -> Result<ArrivedContext, String> {
-    let request = Request {
+    let request = request(adapter, to, context);
+    let delivered = async {
+        let mut sealed = open(keys, to.address, &request).await?;
+        send(&mut sealed, context).await
+    };
+    let arrived = delivered.await;
+    arrived.map_err(|why| not_taken(to.address, &why))
+}
+
+fn request(adapter: &Name, to: Destination, context: &[u8]) -> Request {
+    Request {
         adapter: adapter.clone(),
         ticket: to.ticket,
         bytes: context.len() as u64,
-    };
-    let told = |why: String| failed(to.address, &why);
-    let mut sealed = connect(keys, to.address).await.map_err(told)?;
-    ask(&mut sealed, &request).await.map_err(told)?;
-    send(&mut sealed, context).await.map_err(told)
+    }
 }
 
-fn failed(address: SocketAddr, why: &str) -> String {
-    format!("the daemon at {address} did not take the adapter's context: {why}")
+fn not_taken(address: SocketAddr, why: &str) -> String {
+    format!("the daemon at {address} does not take the adapter's context: {why}")
 }
 
 fn interrupted(error: io::Error) -> String {
@@ -82,14 +83,15 @@ async fn connect(keys: &Keys, address: SocketAddr) -> Result<Sealed, String> {
     Ok(Sealed { stream, session })
 }
 
-/// Until the other end expects the context.
-async fn ask(sealed: &mut Sealed, request: &Request) -> Result<(), String> {
+/// A connection whose other end expects the context.
+async fn open(keys: &Keys, address: SocketAddr, request: &Request) -> Result<Sealed, String> {
+    let mut sealed = connect(keys, address).await?;
     let answer = async {
         sealed.say(&request.encode()).await?;
         sealed.hear().await
     };
     match decode(&answer.await.map_err(interrupted)?)? {
-        Answer::Expected => Ok(()),
+        Answer::Expected => Ok(sealed),
         Answer::Refused(sentence) => Err(sentence),
         Answer::Arrived(_) => Err("it says that what was not sent has arrived".to_owned()),
     }
