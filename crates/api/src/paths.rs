@@ -92,7 +92,7 @@ pub fn reach(name: &Name) -> String {
 }
 
 /// POST, with [`crate::HandOverRequest`]: an adapter that is tracked does nothing any more, and its context goes to another
-/// daemon; the answer is [`crate::HandedOverContext`]. Whatever the answer, the adapter stands still until it is thawed.
+/// daemon; the answer is [`crate::HandedOverContext`]. If its context does not get there, it stands still until it is thawed.
 pub fn hand_over(name: &Name) -> String {
     format!("{ADAPTERS}/{name}/hand-over")
 }

@@ -64,27 +64,27 @@ impl Kept {
 
 impl Contexts {
     // What a task that panicked left is a map that was changed or was not.
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<PortId, Arc<Kept>>> {
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<PortId, Arc<Kept>>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    // The same.
+    // The same of this one.
     fn expected(&self) -> MutexGuard<'_, BTreeMap<PortId, Ticket>> {
         self.expected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// None is expected any more; whether there was one.
+    /// Forgets the context and the ticket of an adapter; whether there was a context.
     pub(super) fn take(&self, port: PortId) -> bool {
         self.expected().remove(&port);
-        self.lock().remove(&port).is_some()
+        self.kept().remove(&port).is_some()
     }
 
     fn get(&self, port: PortId) -> Option<Arc<Kept>> {
-        self.lock().get(&port).cloned()
+        self.kept().get(&port).cloned()
     }
 
     fn keep(&self, port: PortId, kept: Kept) -> Result<(), Problem> {
-        let mut all = self.lock();
+        let mut all = self.kept();
         let others = all.iter().filter(|(other, _)| **other != port);
         let bytes: usize = others.map(|(_, kept)| kept.bytes).sum();
         if bytes + kept.bytes > KEPT_BYTES_MAX {

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use vrdma_handover::{HELLO_BYTES_MAX, LENGTH_BYTES, NoSession, Session};
 
 /// The other end may take so long for a frame, or to take one.
-const FRAME_LIMIT: Duration = Duration::from_secs(5);
+pub(super) const FRAME_LIMIT: Duration = Duration::from_secs(5);
 
 /// Sends one.
 pub(super) async fn write(stream: &mut TcpStream, frame: &[u8]) -> io::Result<()> {

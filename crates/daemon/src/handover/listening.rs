@@ -3,7 +3,8 @@
 //! ```text
 //!   accepted ──hello──► answered ──first sealed frame──► proven ──request, context──► kept
 //!      └──────────┬────────┘                               │
-//!     at most 64, the oldest goes for a new one            └─ at most 4 bring a context at a time, others wait
+//!     at most 64, the oldest goes for a new one            ├─ at most 64, a new one goes
+//!                                                          └─ at most 4 bring a context at a time, others wait 5 s
 //! ```
 
 use std::collections::VecDeque;
@@ -21,23 +22,29 @@ use vrdma_api::CONTEXT_BYTES_MAX;
 use vrdma_handover::{Answer, Incoming, Request, refusal, take_call};
 use vrdma_uplink::Keys;
 
-use super::frames::{self, Sealed};
+use super::frames::{self, FRAME_LIMIT, Sealed};
 use crate::control::Control;
 
 /// Connections of ends that have not shown yet that they have the key: anybody can make such.
 const UNPROVEN_MAX: usize = 64;
 
+/// Connections of ends that have it: a host of ours may be somebody else's by now.
+const PROVEN_MAX: usize = 64;
+
 /// Contexts that come at a time, of [`CONTEXT_BYTES_MAX`] each at most.
 const COMING_MAX: usize = 4;
 
-/// How long one may take to come.
+/// How long one may wait for others, which is as long as its sender waits.
+const PLACE_LIMIT: Duration = FRAME_LIMIT;
+
+/// How long it may take to come.
 const COMING_LIMIT: Duration = Duration::from_secs(120);
 
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 64;
 
 /// When the system has no descriptors, some may be free again after so long.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+const ACCEPT_AGAIN: Duration = Duration::from_secs(1);
 
 /// Takes the address. The error is a sentence.
 pub fn bind(address: SocketAddr) -> Result<TcpListener, String> {
@@ -70,11 +77,16 @@ impl Unproven {
 
 /// Takes contexts for ever.
 pub async fn listen(listener: TcpListener, keys: Keys, control: Arc<Control>) {
-    let coming = Arc::new(Semaphore::new(COMING_MAX));
+    let places = Arc::new(Places {
+        proven: Semaphore::new(PROVEN_MAX),
+        coming: Semaphore::new(COMING_MAX),
+    });
     let mut unproven = VecDeque::new();
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
+            // Who has called hung up at once, as anybody can.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
             Err(error) => {
                 tracing::warn!("cannot accept a connection of another daemon: {error}");
                 sleep(ACCEPT_AGAIN).await;
@@ -92,7 +104,7 @@ pub async fn listen(listener: TcpListener, keys: Keys, control: Arc<Control>) {
             from,
             keys: keys.clone(),
             control: Arc::clone(&control),
-            coming: Arc::clone(&coming),
+            places: Arc::clone(&places),
             is_proven: Arc::clone(&is_proven),
         };
         let task = tokio::spawn(taker.run(stream)).abort_handle();
@@ -100,12 +112,18 @@ pub async fn listen(listener: TcpListener, keys: Keys, control: Arc<Control>) {
     }
 }
 
+/// What connections share.
+struct Places {
+    proven: Semaphore,
+    coming: Semaphore,
+}
+
 /// What a connection is served with.
 struct Taker {
     from: SocketAddr,
     keys: Keys,
     control: Arc<Control>,
-    coming: Arc<Semaphore>,
+    places: Arc<Places>,
     is_proven: Arc<AtomicBool>,
 }
 
@@ -132,6 +150,7 @@ impl Taker {
         frames::write(&mut stream, &answer).await?;
         let mut sealed = Sealed { stream, session };
         let said = sealed.hear().await?;
+        let _proven = self.places.proven.try_acquire().map_err(io::Error::other)?;
         self.is_proven.store(true, Ordering::Relaxed);
         let request = Request::decode(&said).map_err(io::Error::other)?;
         let answer = match self.take(&mut sealed, &request).await? {
@@ -160,11 +179,8 @@ impl Taker {
             Ok(incoming) => incoming,
             Err(sentence) => return Ok(Err(sentence)),
         };
-        let _place = self
-            .coming
-            .acquire()
-            .await
-            .map_err(|closed| io::Error::other(closed.to_string()))?;
+        let place = timeout(PLACE_LIMIT, self.places.coming.acquire()).await?;
+        let _place = place.map_err(io::Error::other)?;
         sealed.say(&Answer::Expected.encode()).await?;
         timeout(COMING_LIMIT, receive(sealed, &mut incoming)).await??;
         let kept = self

@@ -43,7 +43,8 @@ impl Control {
         reached.await.map_err(Problem::conflict)
     }
 
-    /// Stops the adapter, and brings its context to another daemon. Whatever comes of that, the adapter stands still.
+    /// Stops the adapter, and brings its context to another daemon. If that fails it is for whoever asked to thaw it: while it
+    /// took, somebody else may have begun another migration.
     pub(in crate::control) async fn hand_over(
         &self,
         name: &Name,

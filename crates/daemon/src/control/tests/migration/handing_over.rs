@@ -1,7 +1,9 @@
 //! Contexts that another daemon brings, over real connections.
 
+use std::io::Read;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
+use std::time::Duration;
 
 use vrdma_api::{Destination, HandOverRequest, Ticket};
 use vrdma_uplink::Keys;
@@ -168,8 +170,15 @@ fn connections_without_a_key_keep_nobody_out() {
     let daemon = listening();
     let to = expect(&daemon);
     let silent = |_| TcpStream::connect(to.address).unwrap();
-    let _silent: Vec<TcpStream> = (0..200).map(silent).collect();
+    let mut silent: Vec<TcpStream> = (0..200).map(silent).collect();
     deliver(to, &context(OWN)).unwrap();
+    // Long before they would have had to say something.
+    for stream in &mut silent[..100] {
+        stream
+            .set_read_timeout(Some(Duration::from_secs(1)))
+            .unwrap();
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "it was given up");
+    }
 }
 
 #[test]
