@@ -1,4 +1,4 @@
-//! The few ratios that a text quotes from a run, such as docs/tuning.md from the newest kept one.
+//! The few ratios that a text quotes from a run, such as docs/figures.md from the newest kept one.
 
 use std::fs;
 use std::path::Path;
@@ -164,11 +164,11 @@ mod tests {
     fn the_guide_quotes_the_newest_kept_run() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let results = Results::read(&root.join("docs/results/results.json")).unwrap();
-        let text = fs::read_to_string(root.join("docs/tuning.md")).unwrap();
+        let text = fs::read_to_string(root.join("docs/figures.md")).unwrap();
         let rows = quote(&results, &published::all().unwrap());
         assert!(
             quoted(&text, &rows).unwrap() == text,
-            "run vrdma study report --out docs/results --quote docs/tuning.md"
+            "run vrdma study report --out docs/results --quote docs/figures.md"
         );
     }
 
