@@ -16,24 +16,24 @@ pub struct Core<R> {
     pub(crate) unit_bytes: u32,
     /// Queue pairs whose rings may hold something to fetch.
     pub(crate) run: RunQueue,
-    /// Queue pairs that the engine has units of, where several compete.
+    /// Queue pairs for which the engine has units, where several compete.
     pub(crate) ready: Ready,
-    /// Packets of a message that are coming in from a wire.
+    /// Packets of a message that is coming in from a wire.
     pub(crate) train: Train<R>,
     /// Units handed out or taken in since the owners were last shown anything.
     pub(crate) unpublished_units: u32,
-    /// Queue pairs with consumer indices that their owner was not shown yet.
+    /// Queue pairs with consumer indices that their owner has not been shown yet.
     pub(crate) released_qps: Vec<QpId>,
-    /// Completion queues with entries that their owner was not shown yet.
+    /// Completion queues with entries that their owner has not been shown yet.
     pub(crate) written_cqs: Vec<CqId>,
-    /// What has come further and is still to be noted.
+    /// Progress that is still to be noted.
     pub(crate) to_note: ToNote,
-    /// What was freed in one step; empty between two, kept for its room.
+    /// Objects freed in one step; empty between two steps, kept for its room.
     pub(crate) reaped: Vec<Reaped>,
 }
 
 impl<R: Clone> Core<R> {
-    /// An adapter that has nothing to do yet.
+    /// Makes an adapter that has nothing to do yet.
     pub fn new(hca: Hca<R>, unit_bytes: u32) -> Self {
         Self {
             hca,
@@ -54,31 +54,30 @@ impl<R: Clone> Core<R> {
         !self.run.is_empty() || !self.ready.is_empty() || self.hca.has_ready()
     }
 
-    /// Whether a queue pair's owner is gone: nothing is taken from its rings any more.
+    /// Whether a queue pair's owner is gone, so that nothing is taken from its rings any more.
     pub(crate) fn is_leaving(&self, id: QpId) -> bool {
         let owner = || self.hca.owner_of_qp(id);
         self.hca.is_reaping() && owner().is_some_and(|owner| self.hca.is_leaving(owner))
     }
 
-    /// Whether something was written that its owner was not shown.
+    /// Whether something was written that its owner has not been shown.
     pub(crate) fn has_written(&self) -> bool {
         !self.released_qps.is_empty() || !self.written_cqs.is_empty()
     }
 
-    /// Whether a batch has begun: [`Publishing::publish`](crate::Publishing::publish) has something
-    /// to show.
+    /// Whether a batch has begun, so that [`Publishing::publish`](crate::Publishing::publish) has something to show.
     pub fn has_unpublished(&self) -> bool {
         self.unpublished_units > 0
     }
 }
 
-/// Queue pairs that wait for their turn, each once. One that goes leaves its entry behind: the others' entries are not
-/// searched for it. Whoever pops one has to know whether it still waits. An entry that was left behind gives its turn
-/// to a successor with the same number, whose own entry is then the one that is skipped.
+/// Queue pairs that wait for their turn, each once. A queue pair that goes leaves its entry behind, so that the other
+/// entries need not be searched. The caller that pops an entry has to know whether its queue pair still waits. An entry
+/// that was left behind gives its turn to a successor with the same number, whose own entry is then skipped.
 #[derive(Default)]
 pub(crate) struct RunQueue {
     entries: VecDeque<QpId>,
-    /// How many were left behind: at most half of them whenever one has gone, so that they do not pile up.
+    /// Number of entries left behind: at most half of all entries after each departure, so that they do not pile up.
     dead: usize,
 }
 
@@ -95,12 +94,13 @@ impl RunQueue {
         self.entries.pop_front()
     }
 
-    /// One that was popped did not wait any more.
+    /// Notes that a popped entry did not wait any more.
     pub(crate) fn skipped(&mut self) {
         self.dead = self.dead.saturating_sub(1);
     }
 
-    /// One that waits goes. True if there are too many of those: [take](Self::take_all) all, and push those that wait.
+    /// Notes that a waiting queue pair goes. True if too many entries were left behind: [take](Self::take_all) all, and
+    /// push those that still wait.
     pub(crate) fn leave(&mut self) -> bool {
         self.dead += 1;
         self.dead > self.entries.len() / 2
@@ -111,8 +111,8 @@ impl RunQueue {
     }
 }
 
-/// Queues that came further with what was taken from the engine at once. Each is noted once, however many completions
-/// it had; empty between two calls, and kept for its room.
+/// Queues that made progress with what was taken from the engine at once. Each is noted once, however many completions
+/// it had. Empty between two calls, and kept for its room.
 #[derive(Default)]
 pub(crate) struct ToNote {
     pub(crate) qps: Vec<QpId>,
@@ -120,7 +120,7 @@ pub(crate) struct ToNote {
 }
 
 impl ToNote {
-    /// Several in a row are of one queue pair, mostly.
+    /// Adds a queue pair; mostly, several additions in a row are of the same one.
     pub(crate) fn qp(&mut self, id: QpId) {
         if self.qps.last() != Some(&id) {
             self.qps.push(id);
@@ -138,17 +138,17 @@ impl ToNote {
     }
 }
 
-/// Where a queue pair is in the machine. The front end keeps it beside the queue pair's rings, so
-/// that finding the one finds the other.
+/// State of a queue pair in the machine. The front end keeps it beside the queue pair's rings, so that finding one
+/// finds the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RunState {
-    /// In the run queue.
+    /// Whether it is in the run queue.
     pub(crate) queued: bool,
-    /// Competes for the next unit.
+    /// Whether it competes for the next unit.
     pub(crate) ready: bool,
-    /// Has requests that the engine had no room for.
+    /// Whether it has requests that the engine had no room for.
     pub(crate) starved: bool,
-    /// Its consumer indices moved since its owner was shown them.
+    /// Whether its consumer indices have moved since its owner was shown them.
     pub(crate) released: bool,
 }
 
@@ -158,7 +158,7 @@ impl RunState {
         self.queued
     }
 
-    /// After a reset: nothing of before waits for room.
+    /// Starts afresh after a reset: no earlier request waits for room.
     pub fn restart(&mut self) {
         self.starved = false;
     }

@@ -7,17 +7,17 @@ use crate::front_end::{FrontEnd, Turn};
 
 /// Stopping objects whose rings failed, for every front end.
 pub trait Failing: FrontEnd {
-    /// The queue pair's rings are unusable: it stops.
+    /// Stops a queue pair whose rings are unusable.
     fn fail_qp(&mut self, turn: Turn<'_, Self::Memory<'_>>, id: QpId, error: Self::Error) {
         if self.qp_failed(turn, id, error) {
             self.qp_stopped(id);
-            // Known to both sides by the same number, so this cannot miss.
+            // The engine and the front end know it by the same number, so this cannot miss.
             let _ = self.core_mut().hca.fail_qp(id);
         }
     }
 
-    /// The ring overflowed or is unusable: its queue pairs stop, and the rest of their rings is
-    /// flushed to where it still can be. What was in the ring before it overflowed stays.
+    /// Stops the queue pairs of a completion queue whose ring overflowed or is unusable. The rest of their rings is
+    /// flushed to the completion queues that still work. What was in the ring before it overflowed stays.
     fn fail_cq(&mut self, turn: Turn<'_, Self::Memory<'_>>, id: CqId, error: Self::Error) {
         if Self::is_overflow(error) {
             // If this fails too, the queue stops all the same.
@@ -31,7 +31,7 @@ pub trait Failing: FrontEnd {
         attached.into_iter().for_each(|qp| self.wake(qp));
     }
 
-    /// The shared ring is unusable: its queue pairs stop.
+    /// Stops the queue pairs of a shared receive queue whose ring is unusable.
     fn fail_srq(&mut self, turn: Turn<'_, Self::Memory<'_>>, id: SrqId, error: Self::Error) {
         if self.srq_failed(turn, id, error) {
             let _ = self.core_mut().hca.fail_srq(id);

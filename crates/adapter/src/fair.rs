@@ -1,16 +1,17 @@
-//! Whose queue pair sends next: users take turns, the clients of a user among themselves, and the queue
-//! pairs of a client among themselves.
+//! Which queue pair sends next: users take turns, the clients of a user among themselves, and the queue pairs of a
+//! client among themselves.
 //!
 //! ```text
 //!   round of users ──► round of a user's clients ──► its ready queue pairs
 //!     deficit            deficit                       who has had the least
 //! ```
-//! Users and clients by deficit round robin: each has a quantum of cost a round, and what one unit took too much is missing
-//! in its next round. So 4,096 queue pairs of one client get what the single one of another gets. Queue pairs of a client by
-//! start-time fair queueing, unit by unit, so that none waits for the quanta of thousands. On each level one with long
-//! messages gets as many bytes as one with short ones gets in bytes and operations.
+//! Users and clients take turns by deficit round robin: each has a quantum of cost a round, and what a unit cost beyond
+//! it is missing in the next round. So 4,096 queue pairs of one client get what the single one of another gets. Queue
+//! pairs of a client take turns by start-time fair queueing, unit by unit, so that none waits for the quanta of
+//! thousands. On each level, a sender of long messages gets as many bytes as a sender of short ones gets in bytes and
+//! operations.
 //!
-//! It does not know the engine: what is ready is told, what was sent is charged.
+//! This module does not know the engine: it is told what is ready, and what was sent is charged.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 #[cfg(test)]
@@ -18,22 +19,22 @@ use alloc::{vec, vec::Vec};
 
 use vrdma_verbs::object::{Owner, QpId};
 
-/// Cost that each may spend in a round, in bytes: one unit of 64 KiB and what it costs besides.
+/// Cost that each may spend in a round, in bytes: enough for one unit of 64 KiB with its fixed cost.
 pub(crate) const QUANTUM: u64 = 64 << 10;
 
-/// What a unit costs besides its bytes: copying so many takes as long as handling an empty one.
+/// Fixed cost of a unit besides its bytes: copying this many bytes takes as long as handling an empty unit.
 const UNIT_COST: u64 = 2 << 10;
 
-/// Whom a queue pair belongs to.
+/// The user and the context that a queue pair belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Client {
-    /// The user. Guests have one.
+    /// The user. All guests count as one.
     pub user: u32,
     /// The context.
     pub owner: Owner,
 }
 
-/// Those of one level that have something to send.
+/// The members of one level that have something to send.
 #[derive(Debug)]
 struct Round<K, T> {
     order: VecDeque<K>,
@@ -42,7 +43,7 @@ struct Round<K, T> {
 
 #[derive(Debug, Default)]
 struct Entry<T> {
-    /// What is left of the quantum; below zero what was taken too much.
+    /// What is left of the quantum; below zero, the cost that was spent too much.
     left: i64,
     queue: T,
 }
@@ -61,7 +62,7 @@ impl<K: Ord + Copy, T: Default> Round<K, T> {
         self.order.is_empty()
     }
 
-    /// The queue of `key`, which takes part from now on.
+    /// Returns the queue of `key`, which takes part from now on.
     fn enter(&mut self, key: K) -> &mut T {
         let order = &mut self.order;
         let entry = self.entries.entry(key).or_insert_with(|| {
@@ -74,7 +75,7 @@ impl<K: Ord + Copy, T: Default> Round<K, T> {
         &mut entry.queue
     }
 
-    /// Whose turn it is, and its queue.
+    /// Returns the key whose turn it is, and its queue.
     fn front(&mut self) -> Option<(K, &mut T)> {
         loop {
             let key = *self.order.front()?;
@@ -95,7 +96,7 @@ impl<K: Ord + Copy, T: Default> Round<K, T> {
         Some(&mut entry.queue)
     }
 
-    /// The one in front has nothing to send any more: its credit or debt goes with it.
+    /// Removes the key in front, which has nothing to send any more, with its credit or debt.
     fn leave_front(&mut self) {
         if let Some(key) = self.order.pop_front() {
             self.entries.remove(&key);
@@ -103,14 +104,14 @@ impl<K: Ord + Copy, T: Default> Round<K, T> {
     }
 }
 
-/// Queue pairs of one client. It is dropped when none of them has anything to send.
+/// Queue pairs of one client. Dropped when none of them has anything to send.
 #[derive(Debug, Default)]
 struct Line {
-    /// Ready ones, by the cost of what each has had.
+    /// Ready queue pairs, by the cost that each has had.
     ready: BTreeSet<(u64, QpId)>,
-    /// What those have had that sent something; no more of them than the client has queue pairs.
+    /// Cost that each queue pair which sent something has had; no more entries than the client has queue pairs.
     had: BTreeMap<QpId, u64>,
-    /// What the one had that sent last, before it did. Who comes later counts as having had as much.
+    /// Cost that the last sender had before it sent. A queue pair that comes later counts as having had as much.
     least: u64,
 }
 
@@ -126,13 +127,13 @@ impl Line {
         Some(qp)
     }
 
-    /// The one that was popped last has sent something.
+    /// Charges the queue pair that was popped last for what it has sent.
     fn charge(&mut self, qp: QpId, cost: u64) {
         self.had.insert(qp, self.least.saturating_add(cost));
     }
 }
 
-/// Ready queue pairs in the order of their turns. One that is gone leaves its entry behind: whoever
+/// Ready queue pairs in the order of their turns. A queue pair that is gone leaves its entry behind: the caller that
 /// pops it has to know whether it is still ready.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
@@ -140,7 +141,7 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// Whether nobody takes part. Who has just sent its last unit still does, until the next
+    /// Whether nobody takes part. A client that has just sent its last unit still does, until the next
     /// [`pop`](Self::pop).
     pub(crate) fn is_empty(&self) -> bool {
         self.users.is_empty()
@@ -151,7 +152,7 @@ impl Ready {
         clients.enter(client.owner).push(qp);
     }
 
-    /// The next queue pair, and whom to [charge](Self::charge) for what it sends.
+    /// Takes the next queue pair, and the client to [charge](Self::charge) for what it sends.
     pub(crate) fn pop(&mut self) -> Option<(Client, QpId)> {
         while let Some((user, clients)) = self.users.front() {
             while let Some((owner, qps)) = clients.front() {
@@ -165,7 +166,7 @@ impl Ready {
         None
     }
 
-    /// The queue pair that was popped last has sent a unit of so many bytes.
+    /// Charges for a unit of `bytes` that the queue pair popped last has sent.
     pub(crate) fn charge(&mut self, client: Client, qp: QpId, bytes: u64) {
         let cost = bytes.saturating_add(UNIT_COST);
         let clients = self.users.charge(client.user, cost);
@@ -179,7 +180,7 @@ impl Ready {
 mod tests {
     use super::*;
 
-    /// A queue pair that always has units of so many bytes.
+    /// A queue pair that always has units of `bytes`.
     struct Sender {
         client: Client,
         qp: QpId,
@@ -197,7 +198,7 @@ mod tests {
         }
     }
 
-    /// What each sender got, in cost, after so many units.
+    /// Returns the cost that each sender got after `units` units.
     fn shares(senders: &[Sender], units: usize) -> Vec<u64> {
         let mut ready = Ready::default();
         let mut cost = vec![0; senders.len()];
@@ -235,7 +236,7 @@ mod tests {
         }
     }
 
-    /// Two that send one unit each time they come do not keep one waiting whose unit was long.
+    /// Two queue pairs that send one short unit each time they come do not keep one with long units waiting.
     #[test]
     fn who_comes_again_has_had_what_it_had() {
         let mut ready = Ready::default();

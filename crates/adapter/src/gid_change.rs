@@ -1,13 +1,13 @@
-//! What an adapter tells the switch of its addresses.
+//! Changes of an adapter's addresses, for the switch.
 
 use vrdma_wire::Gid;
 
 /// A change of the addresses at which an adapter is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GidChange {
-    /// Reached there from now on.
+    /// The adapter is reached at this address from now on.
     Bound(Gid),
-    /// Not any more.
+    /// The adapter is no longer reached at this address.
     Unbound(Gid),
     /// No address is left: the device was reset.
     Cleared,

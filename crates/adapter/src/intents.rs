@@ -1,6 +1,7 @@
 //! The intent of an adapter as a record.
 //!
-//! One is enough: how far a queue pair has come is written down after each unit, and counts when the next intent does.
+//! One record is enough: a queue pair's progress is written down after each unit, and takes effect with the next
+//! intent.
 
 use alloc::boxed::Box;
 
@@ -11,7 +12,7 @@ use crate::journal::Journal;
 /// The number of the record among those of its kind.
 const RECORD: u32 = 0;
 
-/// See the module.
+/// The intent log of an adapter, kept in one record of its journal.
 pub struct Intents {
     journal: Box<dyn Journal>,
     kind: u16,
@@ -19,7 +20,7 @@ pub struct Intents {
 }
 
 impl Intents {
-    /// In the record of a kind that has no other.
+    /// Keeps the intent in the only record of `kind`.
     pub fn new(journal: Box<dyn Journal>, kind: u16) -> Self {
         Self {
             journal,
@@ -31,7 +32,7 @@ impl Intents {
 
 impl IntentLog for Intents {
     fn note(&mut self, intent: &Intent) {
-        // Without room the atomic is done all the same, and may be done twice after a crash.
+        // Without room for a record, the atomic is done all the same, and may be done twice after a crash.
         self.is_noted |= self.journal.put(self.kind, RECORD, &intent.to_bytes());
         self.journal.commit();
     }

@@ -11,13 +11,12 @@
 //!                             publish ──► front end: completion rings, events, notifications
 //! ```
 //!
-//! A front end is a type that holds a [`Core`] and fulfils [`FrontEnd`]: guests' rings in `pvrdma`,
-//! rings of client processes in `process`. It gets the machine as methods: [`Sending`],
-//! [`Receiving`], [`Publishing`] and [`Failing`] are implemented for every front end and cannot be
-//! overridden. So both kinds of adapter send, receive, publish and fail by the same code, and what
-//! carries units between adapters sees no difference.
+//! A front end is a type that holds a [`Core`] and fulfils [`FrontEnd`]: guests' rings in `pvrdma`, rings of client
+//! processes in `process`. It gets the machine's methods: [`Sending`], [`Receiving`], [`Publishing`] and [`Failing`]
+//! are implemented for every front end and cannot be overridden. So both kinds of adapter send, receive, publish and
+//! fail by the same code, and what carries units between adapters sees no difference.
 //!
-//! It does not know rings, guests, processes, sockets, or where units travel.
+//! This crate does not know rings, guests, processes, sockets, or where units travel.
 #![no_std]
 #![forbid(unsafe_code)]
 

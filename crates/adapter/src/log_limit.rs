@@ -1,15 +1,15 @@
-//! How often the owner of an adapter may make us write a log line (rule 69): a small bucket of tokens.
+//! A token bucket that limits how many log lines the owner of an adapter may cause (rule 69).
 
 use core::time::Duration;
 
 use vrdma_verbs::Time;
 
-/// Lines at once.
+/// Most lines at once.
 const BURST: u32 = 8;
-/// One more line after this long.
+/// Time after which one more line is allowed.
 const REFILL: Duration = Duration::from_secs(1);
 
-/// Decides whether a line may be written.
+/// The limit that decides whether a line may be written.
 #[derive(Clone, Copy, Debug)]
 pub struct LogLimit {
     tokens: u32,
@@ -24,7 +24,7 @@ impl Default for LogLimit {
 }
 
 impl LogLimit {
-    /// A full bucket.
+    /// Makes a full bucket.
     pub const fn new() -> Self {
         Self {
             tokens: BURST,
@@ -33,7 +33,7 @@ impl LogLimit {
         }
     }
 
-    /// Takes a token, if there is one.
+    /// Takes a token, and returns whether there was one.
     pub fn allows(&mut self, now: Time) -> bool {
         self.refill(now);
         let allowed = self.tokens > 0;
@@ -42,7 +42,7 @@ impl LogLimit {
         allowed
     }
 
-    /// Lines that were not written.
+    /// Returns how many lines were not written.
     pub const fn left_out(&self) -> u64 {
         self.left_out
     }

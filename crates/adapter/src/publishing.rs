@@ -1,11 +1,11 @@
-//! What comes out of the engine, on its way to the owners.
+//! The way of the engine's outputs to the owners.
 //!
 //! The order is fixed: payload (the engine has moved it), consumer indices of work queues, completion
 //! entries, their producer index, notification. A program with a queue of one posts again right after
 //! it polled, so the slot must be free before the completion can be seen.
 //!
-//! Owners are shown what happened in batches: with their cache lines on another core, showing every
-//! completion on its own would cost more than all the rest.
+//! Owners are shown changes in batches: their cache lines are on another core, and showing each completion on its own
+//! would cost more than everything else.
 
 use vrdma_verbs::attr::QpState;
 use vrdma_verbs::object::{CqId, QpId};
@@ -15,12 +15,12 @@ use crate::core_state::ToNote;
 use crate::front_end::{FrontEnd, Turn};
 use crate::{Failing, Sending};
 
-/// Units handed out or taken in before the owners are shown what they did: a few us of work.
+/// Units handed out or taken in before the owners are shown their effects: a few us of work.
 const UNITS_PER_BATCH: u32 = 64;
 
 /// The way from the engine to the owners, for every front end.
 pub trait Publishing: FrontEnd {
-    /// A unit was taken in: the owner sees what it did with the batch.
+    /// Counts a unit that was taken in: the owner sees its effects with the batch.
     fn publish_soon(&mut self, turn: Turn<'_, Self::Memory<'_>>) {
         let core = self.core_mut();
         core.unpublished_units += 1;
@@ -36,8 +36,8 @@ pub trait Publishing: FrontEnd {
         }
     }
 
-    /// Takes everything that the engine has to say and shows it to the owners. What units did is committed, too, if no
-    /// owner is to see anything of it: their answers leave the host after this.
+    /// Takes all outputs of the engine and shows them to the owners. The effects of units are committed even if no
+    /// owner is to see any of them: the answers leave the host after this.
     fn publish(&mut self, turn: Turn<'_, Self::Memory<'_>>) {
         let mut noted = core::mem::take(&mut self.core_mut().unpublished_units) > 0;
         loop {
@@ -49,30 +49,29 @@ pub trait Publishing: FrontEnd {
             if !written {
                 return;
             }
-            // A ring that turns out to be unusable makes the engine say more.
+            // A ring that turns out to be unusable causes more outputs of the engine.
             publish_batch(self, turn);
         }
     }
 
-    /// Takes everything that the engine has to say, and writes it where the owners do not see it yet. What was
-    /// written is noted together with how far its queue pair has come, before this ends: another adapter may commit
-    /// at any time after it.
+    /// Takes all outputs of the engine, and writes them where the owners do not see them yet. They are noted together
+    /// with the progress of their queue pairs before this returns: another adapter may commit at any time after that.
     #[inline]
     fn write_outputs(&mut self, turn: Turn<'_, Self::Memory<'_>>) {
         self.take_outputs(turn);
         self.note();
     }
 
-    /// The first half of [`write_outputs`](Self::write_outputs): nothing is noted, so nobody may hear of it yet.
+    /// Does the first half of [`write_outputs`](Self::write_outputs): nothing is noted, so nothing may be shown yet.
     #[inline]
     fn take_outputs(&mut self, turn: Turn<'_, Self::Memory<'_>>) {
-        // Most units that are taken in complete nothing here.
+        // Most units that are taken in complete nothing on this side.
         if self.core().hca.has_output() {
             take_all(self, turn);
         }
     }
 
-    /// The second half: how far everything has come that came further.
+    /// Does the second half: notes the progress of all queues that made some.
     #[inline]
     fn note(&mut self) {
         if !self.core().to_note.is_empty() {
@@ -130,7 +129,7 @@ fn take_output<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>
     }
 }
 
-/// Something came further, which nobody writes down where there are no records.
+/// Adds progress that is to be noted, unless no records are kept.
 #[inline]
 fn note_later<F: FrontEnd + ?Sized>(front: &mut F, add: impl FnOnce(&mut ToNote)) {
     if front.keeps_records() {
@@ -138,7 +137,7 @@ fn note_later<F: FrontEnd + ?Sized>(front: &mut F, add: impl FnOnce(&mut ToNote)
     }
 }
 
-/// The slots of the oldest send requests are free, and the engine has room for others.
+/// Frees the slots of the oldest send requests, after which the engine has room for others.
 fn release_sends<F: FrontEnd + ?Sized>(front: &mut F, id: QpId, count: u32) {
     front.release_sends(id, count);
     let Some(state) = front.run_state(id) else {
@@ -150,7 +149,7 @@ fn release_sends<F: FrontEnd + ?Sized>(front: &mut F, id: QpId, count: u32) {
     publish_later(front, id);
 }
 
-/// Consumer indices of the queue pair have moved.
+/// Remembers that consumer indices of the queue pair have moved.
 fn publish_later<F: FrontEnd + ?Sized>(front: &mut F, id: QpId) {
     if let Some(state) = front.run_state(id)
         && !core::mem::replace(&mut state.released, true)
@@ -181,7 +180,7 @@ fn complete<F: FrontEnd + ?Sized>(
     }
 }
 
-/// An error may have stopped the queue pair: what its rings hold has to be flushed.
+/// Flushes the rings of a queue pair that an error may have stopped.
 fn flush_later<F: FrontEnd + ?Sized>(front: &mut F, id: QpId) {
     if let Some(QpState::Err | QpState::Sqe) = front.core().hca.qp_state(id) {
         front.qp_stopped(id);
@@ -197,7 +196,7 @@ fn announce<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>>, 
     front.post_event(turn, event);
 }
 
-/// Shows the owners everything of the batch.
+/// Shows the owners the whole batch.
 fn publish_batch<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>>) {
     while let Some(id) = front.core_mut().released_qps.pop() {
         if let Some(state) = front.run_state(id) {

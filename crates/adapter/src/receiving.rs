@@ -1,7 +1,7 @@
 //! Requests, responses and packets of peers.
 //!
-//! Receives stay in their owner's ring until a message needs one: then one is staged, that is copied
-//! into the engine, right before the message is executed.
+//! Receives stay in their owner's ring until a message needs one. Then one is staged (copied into the engine) right
+//! before the message is executed.
 
 use vrdma_verbs::object::{QpId, SrqId};
 use vrdma_verbs::packet::{Arrival, Content};
@@ -14,7 +14,7 @@ use crate::{Failing, Publishing};
 
 /// The responder's side of the machine, and the way back to the requester, for every front end.
 pub trait Receiving: FrontEnd {
-    /// Responder: executes a request. `source` is where its payload is.
+    /// Responder: executes a request. Its payload is in `source`.
     #[inline]
     fn deliver<'m>(
         &mut self,
@@ -27,8 +27,8 @@ pub trait Receiving: FrontEnd {
         response
     }
 
-    /// The same for one of several in a row: what they did is noted once, by [`end_row`](Self::end_row), before the
-    /// requester hears an answer to any of them. For `unheard` see
+    /// Does the same for one request of several in a row. Their effects are noted once, by [`end_row`](Self::end_row),
+    /// before the requester gets an answer to any of them. For `unheard` see
     /// [`Hca::deliver_in_row`](vrdma_verbs::Hca::deliver_in_row).
     #[inline]
     fn deliver_in_row<'m>(
@@ -39,7 +39,8 @@ pub trait Receiving: FrontEnd {
         unheard: &mut Option<Response<Self::Region>>,
     ) -> Option<Response<Self::Region>> {
         if request.op.is_atomic() {
-            // Its intent is committed before it is done, and tells nothing of what came before.
+            // The intent of an atomic is committed before the atomic is done, and does not cover the requests before
+            // it.
             self.end_row();
         }
         stage_for(self, turn, request);
@@ -57,7 +58,7 @@ pub trait Receiving: FrontEnd {
         self.note();
     }
 
-    /// Requester: takes an answer. `source` is where READ data is.
+    /// Requester: takes an answer. The data of a READ is in `source`.
     #[inline]
     fn respond<'m>(
         &mut self,
@@ -70,7 +71,7 @@ pub trait Receiving: FrontEnd {
         self.publish_soon(turn);
     }
 
-    /// A queue pair that executed a unit has come further, which may be all that there is to tell of it.
+    /// Remembers to note the progress of a queue pair that executed a unit, since there may be no output of it.
     #[inline]
     fn to_note_later(&mut self, destination: Qpn) {
         if self.keeps_records()
@@ -80,8 +81,8 @@ pub trait Receiving: FrontEnd {
         }
     }
 
-    /// Takes in a packet from a wire. What goes on with the packets before it is kept until the last
-    /// one, or until [`end_train`](Self::end_train).
+    /// Takes in a packet from a wire. A packet that continues a message is kept with the packets before it until the
+    /// last one, or until [`end_train`](Self::end_train).
     fn receive(&mut self, turn: Turn<'_, Self::Memory<'_>>, packet: &Packet<'_>) {
         let core = self.core_mut();
         let Some(arrival) = core.hca.decode(packet) else {
@@ -109,7 +110,7 @@ pub trait Receiving: FrontEnd {
         if let Some(arrival) = train.take() {
             take_in(self, turn, &arrival);
         }
-        // Its buffer is kept.
+        // The train's buffer is kept.
         self.core_mut().train = train;
     }
 
@@ -134,7 +135,7 @@ pub trait Receiving: FrontEnd {
         id: SrqId,
     ) -> Result<(), Self::Error> {
         if let Some(left) = self.left_of_armed(turn, id)? {
-            // An engine that does not know it has nothing to compare.
+            // An engine that does not know the queue has nothing to compare.
             let _ = self.core_mut().hca.srq_available(id, left);
         }
         Ok(())
@@ -143,7 +144,7 @@ pub trait Receiving: FrontEnd {
 
 impl<F: FrontEnd + ?Sized> Receiving for F {}
 
-/// Takes in what came from a wire; a datagram to a multicast group once for each of its members.
+/// Takes in an arrival from a wire; a datagram to a multicast group is taken in once for each member of the group.
 fn take_in<F: FrontEnd + ?Sized>(
     front: &mut F,
     turn: Turn<'_, F::Memory<'_>>,

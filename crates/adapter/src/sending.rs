@@ -1,8 +1,8 @@
 //! From send rings to requests.
 //!
-//! Queue pairs with something to fetch wait in the run queue. Each turn of one takes a small batch
-//! out of its ring, so that a long ring holds up nobody. The same turns empty the rings of queue
-//! pairs in error: the engine hands every request straight back as flushed.
+//! Queue pairs with something to fetch wait in the run queue. In each turn, a queue pair's ring gives up a small batch,
+//! so that a long ring holds up nobody. The same turns empty the rings of queue pairs in error: the engine hands every
+//! request straight back as flushed.
 
 use vrdma_verbs::attr::QpState;
 use vrdma_verbs::object::QpId;
@@ -17,11 +17,11 @@ use crate::{Failing, Publishing, Receiving};
 /// Requests fetched in one turn of a queue pair: enough to pay for the turn, a few microseconds.
 const FETCH_BATCH: u32 = 16;
 
-/// Turns within one call: bounds a call that finds nothing to send.
+/// Turns within one call: the bound of a call that finds nothing to send.
 const TURNS_A_CALL: usize = 16;
 
-/// Steps of one poll towards freeing what owners had that are gone. A region that is a mapped file
-/// takes some microseconds.
+/// Steps of one poll that free objects of departed owners. Freeing a region that is a mapped file takes some
+/// microseconds.
 const REAPED_A_POLL: u32 = 32;
 
 /// Turns of queue pairs in one poll.
@@ -38,15 +38,15 @@ pub trait Sending: FrontEnd {
         }
     }
 
-    /// Forgets a queue pair that goes, so that the run queue is no longer than twice its table. Call it
-    /// while its state is still there.
+    /// Forgets the turn of a queue pair that goes, so that the run queue is never longer than twice its table. Call it
+    /// while the queue pair's state is still there.
     fn forget_turn(&mut self, id: QpId) {
         if takes_turn(self, id) && self.core_mut().run.leave() {
             compact(self);
         }
     }
 
-    /// Frees some of what owners had that are gone; true while there is more.
+    /// Frees some objects of departed owners; true while there are more.
     fn reap(&mut self) -> bool {
         let mut freed = core::mem::take(&mut self.core_mut().reaped);
         let more = self
@@ -58,8 +58,7 @@ pub trait Sending: FrontEnd {
         more
     }
 
-    /// Looks at doorbells, timers and what was deferred; true if anything was done or is still to be
-    /// done at once.
+    /// Looks at doorbells, timers and deferred work; true if anything was done or is still to be done at once.
     fn poll(&mut self, turn: Turn<'_, Self::Memory<'_>>) -> bool {
         let mut busy = self.take_doorbells(turn);
         busy |= self.run_timers(turn);
@@ -73,17 +72,17 @@ pub trait Sending: FrontEnd {
         busy || self.core().is_runnable()
     }
 
-    /// When [`poll`](Self::poll) has something to do without a doorbell.
+    /// Returns when [`poll`](Self::poll) has something to do without a doorbell.
     fn next_deadline(&self) -> Option<Time> {
         let deadlines = [self.core().hca.next_deadline(), self.deferred_until()];
         deadlines.into_iter().flatten().min()
     }
 
-    /// The next request unit of any queue pair. `None` may also mean that the work found was not
-    /// to be sent; [`Core::is_runnable`](crate::Core::is_runnable) tells.
+    /// Makes the next request unit of any queue pair. `None` may also mean that the work found was not to be sent;
+    /// [`Core::is_runnable`](crate::Core::is_runnable) tells.
     ///
-    /// A datagram is complete as soon as the engine has handed it out, but its payload is read when
-    /// it is delivered. So what a unit caused is published with a later call, when it was delivered.
+    /// A datagram is complete as soon as the engine has handed it out, but its payload is read when it is delivered. So
+    /// the effects of a unit are published by a later call, after its delivery.
     fn next_request(
         &mut self,
         turn: Turn<'_, Self::Memory<'_>>,
@@ -92,7 +91,7 @@ pub trait Sending: FrontEnd {
         for _ in 0..TURNS_A_CALL {
             while let Some(id) = self.core_mut().hca.next_ready() {
                 let core = self.core();
-                // Each returns at once: a request is large, and is made in the caller's place.
+                // Each case returns at once: a request is large, and is made in the caller's place.
                 if !core.ready.is_empty() || core.hca.has_ready() {
                     if let Some(request) = compete(self, turn, id, paths) {
                         return Some(request);
@@ -112,12 +111,12 @@ pub trait Sending: FrontEnd {
         None
     }
 
-    /// What is owed next to a peer behind a wire, see [`Hca::poll_reply`](vrdma_verbs::Hca::poll_reply).
+    /// Makes the next reply for a peer behind a wire, see [`Hca::poll_reply`](vrdma_verbs::Hca::poll_reply).
     fn next_reply(&mut self, now: Time, paths: &mut impl Paths) -> Option<Reply<Self::Region>> {
         self.core_mut().hca.poll_reply(now, paths)
     }
 
-    /// A path that was full takes units again.
+    /// Notes that a path that was full takes units again.
     fn path_has_room(&mut self) {
         self.core_mut().hca.path_has_room();
     }
@@ -159,7 +158,7 @@ pub trait Sending: FrontEnd {
 
 impl<F: FrontEnd + ?Sized> Sending for F {}
 
-/// The queue pair in front that still waits for its turn.
+/// Takes the first queue pair that still waits for its turn.
 fn next_turn<F: FrontEnd + ?Sized>(front: &mut F) -> Option<QpId> {
     while let Some(id) = front.core_mut().run.pop() {
         if takes_turn(front, id) {
@@ -170,13 +169,13 @@ fn next_turn<F: FrontEnd + ?Sized>(front: &mut F) -> Option<QpId> {
     None
 }
 
-/// Whether a queue pair waited for a turn, which it does no more.
+/// Ends a queue pair's wait for a turn; whether it was waiting.
 fn takes_turn<F: FrontEnd + ?Sized>(front: &mut F, id: QpId) -> bool {
     let state = front.run_state(id);
     state.is_some_and(|state| core::mem::take(&mut state.queued))
 }
 
-/// Takes out what was left behind: no longer than was left since the last time, twice over.
+/// Removes entries that were left behind. At most twice as many entries are looked at as were left since the last time.
 #[cold]
 fn compact<F: FrontEnd + ?Sized>(front: &mut F) {
     let mut entries = front.core_mut().run.take_all();
@@ -184,7 +183,7 @@ fn compact<F: FrontEnd + ?Sized>(front: &mut F) {
     entries.into_iter().for_each(|id| front.wake(id));
 }
 
-/// The next unit of a queue pair, of at most so many bytes.
+/// Makes the next unit of a queue pair, of at most `unit_bytes`.
 #[inline(always)]
 fn transmit<F: FrontEnd + ?Sized>(
     front: &mut F,
@@ -199,7 +198,7 @@ fn transmit<F: FrontEnd + ?Sized>(
     core.hca.poll_transmit(id, turn.now, unit_bytes, paths)
 }
 
-/// Several queue pairs have units: all that the engine names take part in the rounds.
+/// Lets several queue pairs with units compete: all that the engine names take part in the rounds.
 #[cold]
 fn compete<F: FrontEnd + ?Sized>(
     front: &mut F,
@@ -221,14 +220,14 @@ fn compete<F: FrontEnd + ?Sized>(
     next_competitor(front, turn, paths)
 }
 
-/// The next unit of whoever's turn it is.
+/// Makes the next unit of the queue pair whose turn it is.
 fn next_competitor<F: FrontEnd + ?Sized>(
     front: &mut F,
     turn: Turn<'_, F::Memory<'_>>,
     paths: &mut impl Paths,
 ) -> Option<Request<F::Region>> {
     while let Some((client, id)) = front.core_mut().ready.pop() {
-        // One that is gone meanwhile has left its entry behind.
+        // A queue pair that is gone meanwhile has left its entry behind.
         let state = front.run_state(id);
         if !state.is_some_and(|state| core::mem::take(&mut state.ready)) {
             continue;
@@ -241,7 +240,7 @@ fn next_competitor<F: FrontEnd + ?Sized>(
     None
 }
 
-/// Bytes that a unit moves, whichever way.
+/// Returns the bytes that a unit moves, in either direction.
 fn moved<R>(request: &Request<R>) -> u64 {
     match request.op {
         RequestOp::Read { length, .. } => length.into(),

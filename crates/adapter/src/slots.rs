@@ -7,12 +7,12 @@ use alloc::vec::Vec;
 #[derive(Debug)]
 pub struct Slots<T> {
     entries: Vec<Option<Box<T>>>,
-    /// Which of them are taken, a bit each: a search for a free number looks at 64 at a time.
+    /// Which numbers are taken, a bit each: a search for a free number looks at 64 at a time.
     taken: Vec<u64>,
 }
 
 impl<T> Slots<T> {
-    /// An empty table.
+    /// Makes an empty table.
     pub const fn new() -> Self {
         Self {
             entries: Vec::new(),
@@ -20,19 +20,19 @@ impl<T> Slots<T> {
         }
     }
 
-    /// The value of a number.
+    /// Returns the value of a number.
     #[inline]
     pub fn get(&self, index: u32) -> Option<&T> {
         self.entries.get(index as usize)?.as_deref()
     }
 
-    /// The same, to change it.
+    /// Returns the value of a number, mutably.
     #[inline]
     pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         self.entries.get_mut(index as usize)?.as_deref_mut()
     }
 
-    /// Puts `value` where the engine has just made an object.
+    /// Stores `value` under the number of an object that the engine has just made.
     pub fn put(&mut self, index: u32, value: T) {
         let index = index as usize;
         if self.entries.len() <= index {
@@ -43,7 +43,7 @@ impl<T> Slots<T> {
         self.entries[index] = Some(Box::new(value));
     }
 
-    /// Takes a value out.
+    /// Removes a value and returns it.
     pub fn take(&mut self, index: u32) -> Option<T> {
         let index = index as usize;
         let value = self.entries.get_mut(index)?.take()?;
@@ -51,19 +51,19 @@ impl<T> Slots<T> {
         Some(*value)
     }
 
-    /// All values with their numbers.
+    /// Returns all values with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         let numbered = (0..).zip(&self.entries);
         numbered.filter_map(|(index, entry)| Some((index, entry.as_deref()?)))
     }
 
-    /// The same, to change them.
+    /// Returns all values with their numbers, mutably.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         let numbered = (0..).zip(&mut self.entries);
         numbered.filter_map(|(index, entry)| Some((index, entry.as_deref_mut()?)))
     }
 
-    /// The numbers of values that `wanted` picks.
+    /// Returns the numbers of the values that `wanted` picks.
     pub fn numbers(&self, wanted: impl Fn(&T) -> bool) -> Vec<u32> {
         let picked = self.iter().filter(|(_, value)| wanted(value));
         picked.map(|(number, _)| number).collect()
@@ -79,7 +79,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// The smallest number from `first` on that is free.
+    /// Returns the smallest free number from `first` on.
     pub fn vacant(&self, first: u32) -> u32 {
         let first = first as usize;
         let mut below = bit(first) - 1;

@@ -1,4 +1,4 @@
-//! The side that calls.
+//! The side that connects.
 
 use core::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::terms::{Call, Ends, Refused};
 const INVALID_COMM_ID: RejectReason = RejectReason(6);
 
 impl Cm {
-    /// Calls a service. [`Event::Replied`], [`Event::Rejected`] or [`Event::Unreachable`] follows.
+    /// Connects to a service. [`Event::Replied`], [`Event::Rejected`] or [`Event::Unreachable`] follows.
     ///
     /// # Errors
     /// [`Refused::Full`].
@@ -29,7 +29,7 @@ impl Cm {
         Ok(id)
     }
 
-    /// Tells the peer that replied that this side's queue pair can take messages.
+    /// Tells the peer, which has replied, that this side's queue pair can take messages.
     ///
     /// # Errors
     /// [`Refused::Unknown`], and [`Refused::State`] unless [`Event::Replied`] was the last event.
@@ -83,7 +83,7 @@ impl Cm {
     }
 
     pub(crate) fn on_rej(&mut self, ends: Ends, rej: &Rej, now: Duration) {
-        // A caller that gave up before it was answered knows no name of ours.
+        // A caller that gave up before it got an answer does not know this side's name of the connection.
         let gave_up = rej.reason == RejectReason::TIMEOUT && rej.remote == CommId(0);
         let id = if gave_up {
             self.store.of_remote(ends.remote, rej.local)
@@ -105,7 +105,7 @@ impl Cm {
     }
 }
 
-/// REJ of a REP to a call that this side has forgotten.
+/// Makes the REJ of a REP to a call that this side has forgotten.
 fn unknown(rep: &Rep) -> Message {
     Message::Rej(Rej {
         local: rep.remote,

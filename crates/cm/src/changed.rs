@@ -1,10 +1,11 @@
-//! Which connections or questions something happened to, for whoever writes them down.
+//! The connections and questions that have changed, for the owner that writes them down.
 
 use alloc::collections::BTreeSet;
 
 use vrdma_wire::cm::CommId;
 
-/// Nothing is remembered unless it is tracked: who asks for it takes it after each command.
+/// Names of what has changed. Nothing is remembered unless it is tracked: an owner that tracks takes the names after
+/// each command.
 #[derive(Default)]
 pub(crate) struct Changed {
     is_tracked: bool,

@@ -10,22 +10,22 @@ use vrdma_wire::{Bits, Pkey, Qkey};
 use crate::listeners::ListenerId;
 use crate::terms::{Call, Ends, Link, Side};
 
-/// LIDs of a RoCE path: "permissive", which tells Linux that GIDs decide.
+/// LIDs of a RoCE path: "permissive", which tells Linux to go by GIDs.
 const NO_LID: u16 = 0xffff;
 
-/// Code of the static rate 10 Gbit/s (IBTA 12.7.11, 15.2.5): any that is no "current rate" will do.
+/// Code of the static rate 10 Gbit/s (IBTA 12.7.11, 15.2.5): any code other than "current rate" will do.
 const RATE: Bits<6> = Bits::low(3);
 
-/// How long a side may take to answer, as a timeout code: 1.07 s.
+/// Time that a side may take to answer, as a timeout code: 1.07 s.
 pub(crate) const RESPONSE_TIMEOUT: Bits<5> = Bits::low(18);
 
-/// How often an unanswered message is repeated.
+/// Number of times that an unanswered message is repeated.
 pub(crate) const MAX_RETRIES: Bits<4> = Bits::MAX;
 
-/// What an MRA asks for: 68 s, for users that are slow to accept.
+/// Time that an MRA asks for: 68 s, for users that are slow to accept.
 const SERVICE_TIMEOUT: Bits<5> = Bits::low(24);
 
-/// Shortest wait that a peer can impose by them: repetitions cost the adapter time.
+/// Shortest wait that a peer can impose by its timeout codes: repetitions cost the adapter time.
 const MIN_WAIT: Duration = Duration::from_millis(10);
 
 /// Longest wait that a peer can impose by its timeout codes.
@@ -34,24 +34,24 @@ const MAX_WAIT: Duration = Duration::from_secs(120);
 /// Longest wait for late packets.
 const MAX_TIMEWAIT: Duration = Duration::from_secs(10);
 
-/// How long an accepted caller may take to say that it is ready, whatever it asked for by its timeout
-/// codes, repetitions and MRAs.
+/// Time that an accepted caller may take to report that it is ready, whatever it asked for by its timeout codes,
+/// repetitions and MRAs.
 pub(crate) const HALF_OPEN_LASTS: Duration = Duration::from_secs(60);
 
-/// How long it is waited for at most before the acceptance is repeated, whatever an MRA asked for: so often that not
-/// all that the caller says to that gets lost, when it takes itself for connected.
+/// Longest wait before the acceptance is repeated, whatever an MRA asked for. It is repeated so often that not all of
+/// the caller's answers to it get lost, when the caller takes itself for connected.
 const HALF_OPEN_REPEAT: Duration = Duration::from_secs(4);
 
-/// Of a call that is not a connection yet.
+/// State of a call that is not a connection yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HalfOpen {
     /// The owner has not answered.
     Asked,
-    /// The caller has not, and may until then.
+    /// The caller has not reported that it is ready, and may do so until this time.
     Until(Duration),
 }
 
-/// Where a connection stands (IBTA 12.9.7). MRAs only move the timer.
+/// State of a connection (IBTA 12.9.7). MRAs only move the timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     /// Active: waits for the REP.
@@ -62,7 +62,7 @@ pub(crate) enum State {
     ReqReceived,
     /// Passive: waits for the RTU.
     RepSent,
-    /// Both may send.
+    /// Both sides may send.
     Established,
     /// Waits for the DREP.
     DreqSent,
@@ -74,27 +74,28 @@ pub(crate) enum State {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Connection {
     pub(crate) local: CommId,
-    /// Zero until the peer has told it.
+    /// The peer's name of the connection; zero until the peer has told it.
     pub(crate) remote: CommId,
     pub(crate) ends: Ends,
     pub(crate) state: State,
     pub(crate) transaction: u64,
     pub(crate) link: Link,
-    /// Of the peer; known from its REQ or REP on.
+    /// The peer's queue pair; known from its REQ or REP on.
     pub(crate) peer: Option<Side>,
-    /// How long the peer may take to answer.
+    /// Time that the peer may take to answer.
     pub(crate) patience: Bits<5>,
-    /// How often the message is still to be repeated.
+    /// Number of times that the message may still be repeated.
     pub(crate) retries: u8,
-    /// What was sent last, for repetition.
+    /// The message that was sent last, for repetition.
     pub(crate) last: Option<Message>,
-    /// The listener for whom the call waits.
+    /// The listener whose answer the call waits for.
     pub(crate) listener: Option<ListenerId>,
-    /// The owner still wants events.
+    /// Whether the owner still wants events.
     pub(crate) owned: bool,
-    /// It was called, and has not been in use yet: until when that may last once the call was accepted.
+    /// State of an incoming call that has not been in use yet, with the time until which that may last once it was
+    /// accepted.
     pub(crate) half_open: Option<HalfOpen>,
-    /// Its entry among the timers.
+    /// Time of its entry among the timers.
     pub(crate) deadline: Option<Duration>,
 }
 
@@ -118,13 +119,13 @@ impl Connection {
         }
     }
 
-    /// Wait for an answer of the peer, with what it asked for on top.
+    /// Returns how long to wait for an answer of the peer, including what the peer asked for on top.
     pub(crate) fn wait(&self, on_top: Option<Bits<5>>) -> Duration {
         let asked = on_top.map_or(Duration::ZERO, vrdma_wire::cm::timeout);
         (vrdma_wire::cm::timeout(self.patience) + asked).clamp(MIN_WAIT, MAX_WAIT)
     }
 
-    /// When the peer's answer is overdue.
+    /// Returns the time at which the peer's answer is overdue.
     pub(crate) fn overdue_at(&self, now: Duration, on_top: Option<Bits<5>>) -> Duration {
         let until = now + self.wait(on_top);
         match self.half_open {
@@ -133,12 +134,12 @@ impl Connection {
         }
     }
 
-    /// Whether an accepted caller has had all the time that there is.
+    /// Whether an accepted caller has used up all its time.
     pub(crate) fn is_too_late(&self, now: Duration) -> bool {
         matches!(self.half_open, Some(HalfOpen::Until(last)) if last <= now)
     }
 
-    /// How long late packets may still arrive: a few times as long as one is waited for.
+    /// Returns how long late packets may still arrive: a few times as long as the wait for an acknowledgement.
     pub(crate) fn timewait(&self) -> Duration {
         (vrdma_wire::cm::timeout(self.link.ack_timeout) * 2).min(MAX_TIMEWAIT)
     }
@@ -223,8 +224,8 @@ impl Connection {
         })
     }
 
-    /// Tells a peer that has not answered (and so has no name for us yet) that we gave up: it finds
-    /// the connection by our node and our name (IBTA 12.6.7.2).
+    /// Makes the REJ to a peer that has not answered (and so has no name of this side yet) when this side gives up. The
+    /// peer finds the connection by this side's node and name (IBTA 12.6.7.2).
     pub(crate) fn gave_up(&self, guid: u64) -> Message {
         Message::Rej(Rej {
             local: self.local,
@@ -251,7 +252,7 @@ impl Connection {
     }
 }
 
-/// DREP from one name to the other.
+/// Makes a DREP from one name to the other.
 pub(crate) fn drep(local: CommId, remote: CommId) -> Message {
     Message::Drep(Drep {
         local,
@@ -260,7 +261,7 @@ pub(crate) fn drep(local: CommId, remote: CommId) -> Message {
     })
 }
 
-/// REJ of a REQ for which there is no connection.
+/// Makes the REJ of a REQ for which there is no connection.
 pub(crate) fn refuse(caller: CommId, reason: RejectReason) -> Message {
     Message::Rej(Rej {
         local: CommId(0),
@@ -289,7 +290,7 @@ fn path(call: &Call) -> ReqPath {
     }
 }
 
-/// What an REQ says of its sender.
+/// Returns the sender's side from a REQ.
 pub(crate) fn side_of_req(req: &Req) -> Side {
     Side {
         qpn: req.qpn,
@@ -302,7 +303,7 @@ pub(crate) fn side_of_req(req: &Req) -> Side {
     }
 }
 
-/// What an REQ says for both sides.
+/// Returns the parameters for both sides from a REQ.
 pub(crate) fn link_of_req(req: &Req) -> Link {
     Link {
         mtu: req.mtu,
@@ -314,7 +315,7 @@ pub(crate) fn link_of_req(req: &Req) -> Link {
     }
 }
 
-/// What an REP says of its sender.
+/// Returns the sender's side from a REP.
 pub(crate) fn side_of_rep(rep: &Rep) -> Side {
     Side {
         qpn: rep.qpn,

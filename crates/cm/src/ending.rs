@@ -1,4 +1,4 @@
-//! How connections end.
+//! The end of connections.
 
 use core::time::Duration;
 
@@ -31,8 +31,8 @@ impl Cm {
         Ok(())
     }
 
-    /// The owner wants no more of a connection or question in whatever state; the peer is told what
-    /// it needs to know, events do not follow.
+    /// Ends the owner's interest in a connection or question in any state. The peer is told what it needs to know; no
+    /// events follow.
     pub fn release(&mut self, id: CommId, now: Duration) {
         let Some(connection) = self.store.get_mut(id) else {
             return self.release_question(id);
@@ -44,7 +44,7 @@ impl Cm {
                 connection.rej(RejectReason::CONSUMER, PrivateData::EMPTY)
             }
             State::RepSent | State::Established => {
-                // A state that `disconnect` takes.
+                // `disconnect` is allowed in this state.
                 let _ends_by_itself = self.disconnect(id, now);
                 return;
             }
@@ -54,7 +54,7 @@ impl Cm {
         self.drop_connection(id);
     }
 
-    /// Both sides know of the end, or the other one does not answer.
+    /// Ends a connection of whose end both sides know, or whose peer does not answer.
     pub(crate) fn end(&mut self, id: CommId, now: Duration) {
         let Some(connection) = self.store.get_mut(id) else {
             return;
@@ -72,7 +72,7 @@ impl Cm {
         });
         let answer = match known {
             Some(connection) => connection.drep(),
-            // Forgotten here: the peer may forget it too.
+            // This side has forgotten the connection: the peer may forget it, too.
             None => return self.send(ends, transaction, drep(dreq.remote, dreq.local)),
         };
         let state = known.map(|connection| connection.state);
@@ -82,7 +82,7 @@ impl Cm {
                 self.end(dreq.remote, now);
             }
             Some(State::TimeWait) => self.send(ends, transaction, answer),
-            // The peer ends what this side's owner has not answered yet.
+            // The peer ends a call that this side's owner has not answered yet.
             Some(State::RepReceived | State::ReqReceived) => {
                 self.send(ends, transaction, answer);
                 let gone = Event::Rejected(dreq.remote, RejectReason::STALE, PrivateData::EMPTY);

@@ -1,4 +1,4 @@
-//! What happened, for the owner.
+//! Events for the owner.
 
 use vrdma_wire::cm::{CommId, ConnectionType, PrivateData, RejectReason, ServiceId, SidrStatus};
 use vrdma_wire::{Qkey, Qpn};
@@ -11,13 +11,13 @@ use crate::terms::{Ends, Link, Side};
 /// forgotten.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// Somebody calls: answer with `accept` or `reject`.
+    /// A peer calls: answer with `accept` or `reject`.
     Requested(CommId, ListenerId, Request),
     /// The peer has accepted: go on with `ready` or `reject`.
     Replied(CommId, Reply),
     /// The caller is ready.
     Established(CommId, PrivateData<224>),
-    /// The peer said no, or gave up.
+    /// The peer refused, or gave up.
     Rejected(CommId, RejectReason, PrivateData<148>),
     /// The peer does not answer.
     Unreachable(CommId),
@@ -25,20 +25,20 @@ pub enum Event {
     Disconnected(CommId),
     /// No packet of the connection can arrive any more.
     TimewaitOver(CommId),
-    /// Somebody asks for a datagram service: use `answer`.
+    /// A peer asks for a datagram service: use `answer`.
     ResolveRequested(CommId, ListenerId, ResolveRequest),
     /// The datagram service was found.
     Resolved(CommId, Resolution),
-    /// It was not; without a status nobody answered.
+    /// The datagram service was not found; without a status there was no answer.
     Unresolved(CommId, Option<SidrStatus>, PrivateData<136>),
 }
 
-/// A call.
+/// An incoming call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// From where to where, as seen from here.
+    /// Addresses of this side and of the caller.
     pub ends: Ends,
-    /// Which service.
+    /// Called service.
     pub service: ServiceId,
     /// Kind of queue pairs.
     pub kind: ConnectionType,
@@ -46,13 +46,13 @@ pub struct Request {
     pub side: Side,
     /// The path.
     pub link: Link,
-    /// Who calls, if the service is one of IP.
+    /// Addresses and port of the caller, if the service is one of IP.
     pub caller: Option<IpCaller>,
-    /// Private data, that of the user in front.
+    /// Private data; the user's bytes come first.
     pub private: PrivateData<92>,
 }
 
-/// The peer's yes.
+/// A peer's acceptance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reply {
     /// The peer's queue pair.
@@ -61,16 +61,16 @@ pub struct Reply {
     pub private: PrivateData<196>,
 }
 
-/// A question for a datagram service.
+/// A peer's question for a datagram service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResolveRequest {
-    /// From where to where, as seen from here.
+    /// Addresses of this side and of the peer.
     pub ends: Ends,
-    /// Which service.
+    /// Service asked for.
     pub service: ServiceId,
-    /// Who asks, if the service is one of IP.
+    /// Addresses and port of the asking peer, if the service is one of IP.
     pub caller: Option<IpCaller>,
-    /// Private data, that of the user in front.
+    /// Private data; the user's bytes come first.
     pub private: PrivateData<216>,
 }
 
@@ -79,7 +79,7 @@ pub struct ResolveRequest {
 pub struct Resolution {
     /// Its queue pair.
     pub qpn: Qpn,
-    /// Key of that.
+    /// Q_Key of the queue pair.
     pub qkey: Qkey,
     /// Private data.
     pub private: PrivateData<136>,

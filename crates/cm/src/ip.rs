@@ -1,4 +1,4 @@
-//! Services of IP ports: who calls stands in front of the user's private data (annex A11).
+//! Services of IP ports: the caller's addresses and port stand in front of the user's private data (annex A11).
 
 use vrdma_wire::cm::{IpCm, IpCmView, IpPair, PrivateData, ServiceId};
 use vrdma_wire::{Format, Gid};
@@ -9,7 +9,8 @@ pub const CONNECT_DATA: usize = 92 - IpCmView::LEN;
 /// Bytes that a user may send with a question for an IP datagram service.
 pub const RESOLVE_DATA: usize = 216 - IpCmView::LEN;
 
-/// Who calls, and whom: the addresses are IPv6 ones or mapped IPv4 ones, both of one kind.
+/// Port and addresses of a caller, and the address that it calls. The addresses are both IPv6 ones, or both mapped IPv4
+/// ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IpCaller {
     /// The caller's port.
@@ -21,13 +22,13 @@ pub struct IpCaller {
 }
 
 impl IpCaller {
-    /// Private data of a call; `None` if the user's is longer than [`CONNECT_DATA`] or the addresses
-    /// are of two kinds.
+    /// Makes the private data of a call; `None` if the user's is longer than [`CONNECT_DATA`] or the addresses are of
+    /// two kinds.
     pub fn connect_data(&self, user: &[u8]) -> Option<PrivateData<92>> {
         self.in_front(user)
     }
 
-    /// Private data of a question; as [`IpCaller::connect_data`] with [`RESOLVE_DATA`].
+    /// Makes the private data of a question, as [`IpCaller::connect_data`] does, with [`RESOLVE_DATA`].
     pub fn resolve_data(&self, user: &[u8]) -> Option<PrivateData<216>> {
         self.in_front(user)
     }
@@ -68,9 +69,9 @@ fn pair(source: Gid, destination: Gid) -> Option<IpPair> {
     }
 }
 
-/// Takes the header off the private data of a call to a service of IP; other services have none.
+/// Splits the header from the private data of a call to a service of IP; other services have none.
 ///
-/// `Err` if the header is wrong, or names another caller than the packet that brought it.
+/// Returns `Err` if the header is wrong, or names another caller than the packet that brought it.
 pub(crate) fn split<const N: usize>(
     service: ServiceId,
     from: Gid,

@@ -12,14 +12,14 @@
 //!   Disconnected ◄─ TimeWait ◄── DREP ────┘
 //!   TimewaitOver ◄──┘ after the time in which old packets may still arrive
 //! ```
-//! Datagram services are asked for by SIDR_REQ and answered by SIDR_REP.
+//! Datagram services are resolved by SIDR_REQ and SIDR_REP.
 //!
-//! Sans-IO: [`Cm`] takes commands, datagrams and the time; it gives datagrams ([`Outgoing`]), events
-//! ([`Event`]) and the moment at which it wants to be asked again. An unanswered message is repeated,
-//! a repeated message is answered again, and a peer that stays silent ends the connection.
+//! Sans-IO: [`Cm`] takes commands, datagrams and the time; it gives datagrams ([`Outgoing`]), events ([`Event`]) and
+//! the time at which it wants to be called again. An unanswered message is repeated, a repeated message is answered
+//! again, and a peer that stays silent ends the connection.
 //!
-//! What the room does not know: queue pairs as objects, ports and who may listen on them, IP
-//! addresses other than as GIDs, users, sockets.
+//! The crate does not know: queue pairs as objects, ports and the right to listen on them, IP addresses other than as
+//! GIDs, users, sockets.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Who listens where, and how many calls wait for each.
+//! The listeners of an adapter, and how many calls wait for each.
 
 use alloc::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use vrdma_wire::cm::ServiceId;
 
 use crate::terms::Refused;
 
-/// Listeners of one adapter; further ones are refused. A process that listens on many ports is
-/// stopped here, not by the daemon's memory.
+/// Most listeners of one adapter; further ones are refused. So a process that listens on many ports reaches this limit,
+/// and not that of the daemon's memory.
 pub const MAX_LISTENERS: usize = 4096;
 
-/// Calls that may wait for one listener's answer, whatever it asked for. Callers repeat what was
-/// dropped.
+/// Most calls that may wait for one listener's answer, whatever it asked for. Further calls are rejected; further
+/// questions are dropped, and their callers repeat them.
 pub const MAX_BACKLOG: u32 = 1024;
 
 /// Name of a listener.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ListenerId(pub u32);
 
-/// Where to listen.
+/// Service and addresses of a listener.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Listen {
     /// The service.
@@ -28,21 +28,21 @@ pub struct Listen {
     pub at: Addresses,
 }
 
-/// At which addresses somebody listens. The nearest listener is told.
+/// Addresses of a listener. The nearest listener gets the call.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Addresses {
-    /// This one.
+    /// One address.
     One(Gid),
-    /// All of IPv4.
+    /// All IPv4 addresses.
     Ipv4,
-    /// All of IPv6.
+    /// All IPv6 addresses.
     Ipv6,
-    /// All.
+    /// All addresses.
     All,
 }
 
 impl Addresses {
-    /// All of the family that an address is of.
+    /// Returns all addresses of the family of `address`.
     fn family_of(address: Gid) -> Self {
         match address.to_ipv4() {
             Some(_) => Self::Ipv4,
@@ -100,7 +100,7 @@ impl Listeners {
         Ok(())
     }
 
-    /// Who answers for a service at an address.
+    /// Returns the listener for a service at an address.
     pub(crate) fn find(&self, service: ServiceId, address: Gid) -> Option<ListenerId> {
         let nearest = [
             Addresses::One(address),
@@ -111,12 +111,12 @@ impl Listeners {
         nearest.find_map(|at| self.by_place.get(&Listen { service, at }).copied())
     }
 
-    /// What a listener listens for.
+    /// Returns the service of a listener.
     pub(crate) fn service(&self, id: ListenerId) -> Option<ServiceId> {
         Some(self.listeners.get(&id)?.at.service)
     }
 
-    /// One more call waits; `false` if there is no room for it.
+    /// Counts one more call that waits; `false` if there is no room for it.
     pub(crate) fn wait(&mut self, id: ListenerId) -> bool {
         match self.listeners.get_mut(&id) {
             Some(listener) if listener.waiting < listener.backlog => {
@@ -127,7 +127,7 @@ impl Listeners {
         }
     }
 
-    /// A call was answered or has gone away.
+    /// Counts one call less, which was answered or has gone away.
     pub(crate) fn answered(&mut self, id: ListenerId) {
         if let Some(listener) = self.listeners.get_mut(&id) {
             listener.waiting = listener.waiting.saturating_sub(1);

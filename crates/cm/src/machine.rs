@@ -1,4 +1,4 @@
-//! The machine as a whole: who gets a datagram, and what is due.
+//! The machine as a whole: the receiver of each datagram, and what is due.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -15,27 +15,27 @@ use crate::sidr::Sidr;
 use crate::store::Store;
 use crate::terms::{Ends, Refused};
 
-/// Who this side is.
+/// Identity of this side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
     /// Node GUID of the adapter.
     pub guid: u64,
-    /// A random number, of which names are made: those of an adapter that was started again are not those
-    /// that peers remember, and nobody who sees some knows others.
+    /// Random number of which names are made. So an adapter that was started again has other names than those that
+    /// peers remember, and a known name does not reveal others.
     pub seed: u64,
 }
 
-/// A datagram to be sent from QP 1 to QP 1, with the key of the GSI.
+/// A datagram to be sent from QP 1 to QP 1, with the Q_Key of the GSI.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outgoing {
-    /// From where to where.
+    /// Source and destination addresses.
     pub ends: Ends,
-    /// What it says.
+    /// The message.
     pub mad: CmMad,
 }
 
 impl Outgoing {
-    /// Its bytes.
+    /// Returns its bytes.
     pub fn to_bytes(&self) -> [u8; MAD_LEN] {
         let mut bytes = [0; MAD_LEN];
         self.mad.emit(&mut bytes);
@@ -46,7 +46,7 @@ impl Outgoing {
 /// A datagram that QP 1 has received.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
-    /// Where it came to and from.
+    /// Destination and source addresses.
     pub ends: Ends,
     /// Queue pair that sent it.
     pub qpn: Qpn,
@@ -56,33 +56,33 @@ pub struct Received<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Calls from elsewhere that came to no connection.
+/// Counts of incoming calls that are no connections.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Calls {
-    /// Those that wait to be answered, or for their caller.
+    /// Calls that wait for an answer, or for their caller.
     pub half_open: usize,
-    /// Those that were refused for want of room, since the manager was made.
+    /// Calls that were refused for lack of room, since the manager was made.
     pub refused: u64,
 }
 
-/// The communication manager of one adapter. Commands and [`Cm::receive`] leave datagrams and events
-/// behind; the caller takes them all before it goes on. Times are those since any fixed moment.
+/// The communication manager of one adapter. Commands and [`Cm::receive`] produce datagrams and events, which the
+/// caller takes before it goes on. Times are those since any fixed moment.
 pub struct Cm {
     pub(crate) guid: u64,
     pub(crate) store: Store,
     pub(crate) listeners: Listeners,
     pub(crate) sidr: Sidr,
     pub(crate) outgoing: VecDeque<Outgoing>,
-    /// How many datagrams were given to be sent.
+    /// Number of datagrams that were taken for sending.
     pub(crate) sent: u64,
-    /// Calls for which there was no room.
+    /// Number of calls for which there was no room.
     pub(crate) refused: u64,
     pub(crate) events: VecDeque<Event>,
     names: ChaCha8Rng,
 }
 
 impl Cm {
-    /// A manager without connections.
+    /// Makes a manager without connections.
     pub fn new(identity: Identity) -> Self {
         Self {
             guid: identity.guid,
@@ -106,7 +106,7 @@ impl Cm {
         self.listeners.add(at, backlog)
     }
 
-    /// Stops to listen. What waits for an answer stays until it is answered or released.
+    /// Stops listening. Calls and questions that wait for an answer stay until they are answered or released.
     ///
     /// # Errors
     /// [`Refused::Unknown`].
@@ -114,7 +114,7 @@ impl Cm {
         self.listeners.remove(listener)
     }
 
-    /// Calls that are no connections.
+    /// Returns the counts of calls that are no connections.
     pub fn calls(&self) -> Calls {
         Calls {
             half_open: self.store.half_open(),
@@ -122,25 +122,25 @@ impl Cm {
         }
     }
 
-    /// A datagram to be sent.
+    /// Takes the next datagram to be sent.
     pub fn next_outgoing(&mut self) -> Option<Outgoing> {
         let outgoing = self.outgoing.pop_front();
         self.sent += u64::from(outgoing.is_some());
         outgoing
     }
 
-    /// An event for the owner.
+    /// Takes the next event for the owner.
     pub fn next_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// When [`Cm::expire`] has something to do.
+    /// Returns when [`Cm::expire`] has something to do.
     pub fn deadline(&self) -> Option<Duration> {
         let deadlines = [self.store.next_deadline(), self.sidr.next_deadline()];
         deadlines.into_iter().flatten().min()
     }
 
-    /// Repeats what was not answered in time, and gives up what was repeated often enough.
+    /// Repeats messages that were not answered in time, and gives up those that were repeated often enough.
     pub fn expire(&mut self, now: Duration) {
         while let Some(id) = self.store.pop_due(now) {
             self.overdue(id, now);
@@ -148,7 +148,7 @@ impl Cm {
         self.expire_questions(now);
     }
 
-    /// Takes a datagram; `false` if it is none that the manager knows.
+    /// Takes in a datagram; `false` if the manager does not know its kind.
     pub fn receive(&mut self, received: &Received<'_>, now: Duration) -> bool {
         if received.qpn != Qpn::GSI || !received.pkey.matches(Pkey::DEFAULT) {
             return false;
@@ -182,7 +182,7 @@ impl Cm {
         }
     }
 
-    /// A connection has waited long enough.
+    /// Repeats the message of a connection that has waited long enough, or ends the connection.
     fn overdue(&mut self, id: CommId, now: Duration) {
         let Some(connection) = self.store.get_mut(id) else {
             return;
@@ -211,7 +211,7 @@ impl Cm {
         self.forget(id, Event::Unreachable(id));
     }
 
-    /// A name that no connection and no question has.
+    /// Draws a name that no connection and no question has.
     pub(crate) fn new_name(&mut self) -> Result<CommId, Refused> {
         if self.store.is_full() || self.sidr.is_full() {
             return Err(Refused::Full);
@@ -248,14 +248,14 @@ impl Cm {
         self.say(id, message);
     }
 
-    /// Sends once more what was sent last.
+    /// Repeats the last message of a connection.
     pub(crate) fn repeat(&mut self, id: CommId) {
         if let Some(message) = self.store.get(id).and_then(|connection| connection.last) {
             self.say(id, message);
         }
     }
 
-    /// Tells the owner, unless the connection is nobody's.
+    /// Adds an event for the owner, unless the connection has none any more.
     pub(crate) fn tell(&mut self, id: CommId, event: Event) {
         if self
             .store

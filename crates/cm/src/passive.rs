@@ -1,4 +1,4 @@
-//! The side that is called.
+//! The side that is connected to.
 
 use core::time::Duration;
 
@@ -14,8 +14,7 @@ use crate::machine::Cm;
 use crate::terms::{Acceptance, Ends, Refused};
 
 impl Cm {
-    /// Says yes to a call. [`Event::Established`], [`Event::Rejected`] or [`Event::Unreachable`]
-    /// follows.
+    /// Accepts a call. [`Event::Established`], [`Event::Rejected`] or [`Event::Unreachable`] follows.
     ///
     /// # Errors
     /// [`Refused::Unknown`], and [`Refused::State`] if the call was answered already.
@@ -43,7 +42,7 @@ impl Cm {
         Ok(())
     }
 
-    /// Says no to a call, or to the reply to one. The connection is forgotten.
+    /// Rejects a call, or the reply to one. The connection is forgotten.
     ///
     /// # Errors
     /// [`Refused::Unknown`], and [`Refused::State`] if the answer was given already.
@@ -63,8 +62,8 @@ impl Cm {
         Ok(())
     }
 
-    /// A message of the peer has arrived at the queue pair, so the peer is ready whatever became of
-    /// its RTU (IBTA 12.9.7, "communication established").
+    /// Notes that a message of the peer has arrived at the queue pair. So the peer is ready, even if its RTU got lost
+    /// (IBTA 12.9.7, "communication established").
     ///
     /// # Errors
     /// [`Refused::Unknown`].
@@ -94,7 +93,7 @@ impl Cm {
         }
     }
 
-    /// The call came before: the answer may have got lost, or is still to be given.
+    /// Handles a repeated call: the answer may have got lost, or is still to be given.
     fn called_again(&mut self, id: CommId, ends: Ends, transaction: u64, req: &Req) {
         let Some(connection) = self.store.get(id) else {
             return;
@@ -112,7 +111,7 @@ impl Cm {
         }
     }
 
-    /// The peer uses a queue pair anew that this side thinks connected (IBTA 12.9.8).
+    /// Ends a connection whose queue pair the peer uses anew (IBTA 12.9.8).
     fn end_stale(&mut self, ends: Ends, req: &Req, now: Duration) {
         let Some(id) = self.store.of_pair(ends.remote, req.qpn) else {
             return;
@@ -137,7 +136,7 @@ impl Cm {
         }
         let name = self.new_name();
         let id = name.map_err(|_| RejectReason::NO_RESOURCES)?;
-        // Linux rejects such a call, too. Silence would keep its caller waiting for as long as it repeats it.
+        // Linux rejects such a call, too. Without a REJ, its caller would wait for as long as it repeats the call.
         if !self.listeners.wait(listener) {
             return Err(RejectReason::NO_RESOURCES);
         }

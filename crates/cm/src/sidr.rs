@@ -1,4 +1,4 @@
-//! Questions for datagram services (IBTA 12.11): asked, and answered.
+//! Questions for datagram services (IBTA 12.11), asked and answered.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
@@ -15,14 +15,14 @@ use crate::machine::Cm;
 use crate::store::MAX_CONNECTIONS;
 use crate::terms::{Ends, Refused, Resolve, SidrAnswer};
 
-/// How long an answer is kept for those who did not get it.
+/// Time for which an answer is kept for peers that did not get it.
 pub(crate) const LINGER: Duration = Duration::from_secs(4);
 
-/// Where a question stands.
+/// Stage of a question.
 pub(crate) enum Stage {
-    /// Asked by this side; so often may it be repeated.
+    /// Asked by this side; it may be repeated this many times.
     Asked { repeats: u8 },
-    /// Asked by the peer: the owner is to answer.
+    /// Asked by the peer: the owner has to answer.
     Waiting(ListenerId),
     /// Answered by this side.
     Answered,
@@ -32,9 +32,9 @@ pub(crate) enum Stage {
 pub(crate) struct Question {
     pub(crate) ends: Ends,
     pub(crate) transaction: u64,
-    /// Its name in messages: ours if we asked.
+    /// Its name in messages, given by the side that asked.
     pub(crate) request: u32,
-    /// What was sent, or is being asked.
+    /// The message that was sent, or the question to be answered.
     pub(crate) message: Message,
     pub(crate) stage: Stage,
     pub(crate) deadline: Option<Duration>,
@@ -44,7 +44,7 @@ pub(crate) struct Question {
 #[derive(Default)]
 pub(crate) struct Sidr {
     questions: BTreeMap<CommId, Question>,
-    /// Those that peers asked.
+    /// Questions that peers asked.
     by_remote: BTreeMap<(Gid, u32), CommId>,
     timers: BTreeSet<(Duration, CommId)>,
     pub(crate) changed: Changed,
@@ -81,7 +81,7 @@ impl Sidr {
         self.assert_counts();
     }
 
-    /// Nothing is left of questions that are gone.
+    /// Checks that no entries of removed questions are left.
     fn assert_counts(&self) {
         let questions = self.questions.len();
         debug_assert!(
@@ -183,7 +183,7 @@ impl Cm {
         Ok(())
     }
 
-    /// An unanswered question is answered with no; one of our own is dropped.
+    /// Releases a question: an unanswered one of a peer is answered with a refusal, one of this side is dropped.
     pub(crate) fn release_question(&mut self, id: CommId) {
         let Some(question) = self.sidr.questions.get(&id) else {
             return;

@@ -1,4 +1,4 @@
-//! The connections of an adapter, by each of the names that messages use, and their timers.
+//! The connections of an adapter, found by each of the names that messages use, and their timers.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -10,26 +10,26 @@ use vrdma_wire::{Gid, Qpn};
 use crate::changed::Changed;
 use crate::connection::{Connection, State};
 
-/// Connections of one adapter in whatever state, and as many questions for datagram services; further
-/// ones are refused, calls from outside are dropped. At under a kilobyte each this bounds what a
+/// Most connections of one adapter, in whatever state, and most questions for datagram services. Further connections are
+/// refused, those of peers by a REJ; questions of peers are dropped. At under a kilobyte each, this bounds what a
 /// stranger's REQs can take.
 pub const MAX_CONNECTIONS: usize = 16384;
 
-/// Calls that are no connections yet; further ones are refused, so that the adapter's own find room.
+/// Most calls that are no connections yet. Further ones are refused, so that the adapter's own connections find room.
 pub const MAX_HALF_OPEN: usize = MAX_CONNECTIONS / 2;
 
-/// Those of one remote address: a sixteenth, and as many as a listener lets wait.
+/// Most such calls of one remote address: a sixteenth of all connections, and as many as a listener lets wait.
 pub const MAX_HALF_OPEN_OF_ONE: usize = MAX_HALF_OPEN / 8;
 
-/// All connections. Peers are told apart by their addresses, which the switch vouches for; the node
-/// GUIDs inside messages are hearsay.
+/// All connections. Peers are told apart by their addresses, which the switch guarantees; the node GUIDs in messages
+/// are not verified.
 #[derive(Default)]
 pub(crate) struct Store {
     connections: BTreeMap<CommId, Connection>,
     by_remote: BTreeMap<(Gid, CommId), CommId>,
     by_pair: BTreeMap<(Gid, Qpn), CommId>,
     timers: BTreeSet<(Duration, CommId)>,
-    /// Calls that are no connections yet, by who calls.
+    /// Number of calls that are no connections yet, by the address of the caller.
     half_open: BTreeMap<Gid, usize>,
     half_open_in_all: usize,
     pub(crate) changed: Changed,
@@ -48,7 +48,7 @@ impl Store {
         self.connections.get(&id)
     }
 
-    /// One that may change.
+    /// Returns a connection, mutably.
     pub(crate) fn get_mut(&mut self, id: CommId) -> Option<&mut Connection> {
         let connection = self.connections.get_mut(&id)?;
         self.changed.note(id);
@@ -59,18 +59,18 @@ impl Store {
         self.connections.keys().copied()
     }
 
-    /// Whether one more call of a remote address may wait.
+    /// Whether another call of a remote address may wait.
     pub(crate) fn admits_call(&self, from: Gid) -> bool {
         let of_one = self.half_open.get(&from).copied().unwrap_or_default();
         of_one < MAX_HALF_OPEN_OF_ONE && self.half_open_in_all < MAX_HALF_OPEN
     }
 
-    /// Calls that wait.
+    /// Returns the number of calls that are no connections yet.
     pub(crate) fn half_open(&self) -> usize {
         self.half_open_in_all
     }
 
-    /// A call has become a connection.
+    /// Notes that a call has become a connection.
     pub(crate) fn opened(&mut self, id: CommId) {
         let Some(connection) = self.get_mut(id) else {
             return;
@@ -102,7 +102,7 @@ impl Store {
         self.assert_counts();
     }
 
-    /// Nothing is left of connections that are gone.
+    /// Checks that no entries of removed connections are left.
     fn assert_counts(&self) {
         let connections = self.connections.len();
         debug_assert!(
@@ -131,7 +131,7 @@ impl Store {
         );
     }
 
-    /// Makes a connection known by what its peer said of itself.
+    /// Makes a connection known by the names that its peer has given.
     pub(crate) fn name_peer(&mut self, id: CommId) {
         let Some(connection) = self.connections.get(&id) else {
             return;
@@ -143,13 +143,13 @@ impl Store {
         }
     }
 
-    /// The connection that a peer calls so.
+    /// Returns the connection that a peer knows by a name.
     pub(crate) fn of_remote(&self, from: Gid, name: CommId) -> Option<CommId> {
         self.by_remote.get(&(from, name)).copied()
     }
 
-    /// The live connection to a peer's queue pair. One in its last state gives the number free: the
-    /// peer knows best when it may use it again.
+    /// Returns the live connection to a peer's queue pair. One in its last state leaves the QPN free: the peer knows
+    /// best when it may use it again.
     pub(crate) fn of_pair(&self, from: Gid, qpn: Qpn) -> Option<CommId> {
         let id = *self.by_pair.get(&(from, qpn))?;
         let connection = self.connections.get(&id)?;
@@ -185,7 +185,7 @@ impl Store {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// A connection whose time has come; its timer is off then.
+    /// Takes a connection whose time has come, and clears its timer.
     pub(crate) fn pop_due(&mut self, now: Duration) -> Option<CommId> {
         let (at, id) = *self.timers.first()?;
         if at > now {
@@ -196,7 +196,7 @@ impl Store {
     }
 }
 
-/// A later connection may have taken the name over.
+/// Removes an entry, unless a later connection has taken over the name.
 fn remove_if<K: Ord>(map: &mut BTreeMap<K, CommId>, key: K, id: CommId) {
     if map.get(&key) == Some(&id) {
         map.remove(&key);

@@ -1,4 +1,4 @@
-//! What the owner says in commands.
+//! The parameters of the owner's commands.
 
 use vrdma_wire::cm::{ConnectionType, PrivateData, ServiceId, SidrStatus};
 use vrdma_wire::{Bits, FlowLabel, Gid, Mtu, Psn, Qkey, Qpn, TrafficClass};
@@ -6,13 +6,13 @@ use vrdma_wire::{Bits, FlowLabel, Gid, Mtu, Psn, Qkey, Qpn, TrafficClass};
 /// The two addresses of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Ends {
-    /// Of this adapter.
+    /// Address of this adapter.
     pub local: Gid,
-    /// Of the peer.
+    /// Address of the peer.
     pub remote: Gid,
 }
 
-/// What one side says of its queue pair (IBTA 12.6.5, 12.6.8).
+/// One side's queue pair, as messages describe it (IBTA 12.6.5, 12.6.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Side {
     /// Its number.
@@ -23,22 +23,22 @@ pub struct Side {
     pub responder_resources: u8,
     /// READs and atomics that it will have outstanding.
     pub initiator_depth: u8,
-    /// It counts receives.
+    /// Whether it counts receives.
     pub flow_control: bool,
-    /// How often the other side shall retry when this one is not ready; 7: for ever.
+    /// Number of times that the other side shall retry when this one is not ready; 7 means for ever.
     pub rnr_retry: Bits<3>,
-    /// It takes receives from a shared queue.
+    /// Whether it takes receives from a shared queue.
     pub srq: bool,
 }
 
-/// What the active side decides for both.
+/// Parameters that the active side decides for both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Link {
     /// Path MTU.
     pub mtu: Mtu,
-    /// How long to wait for an acknowledgement, as a timeout code.
+    /// Wait for an acknowledgement, as a timeout code.
     pub ack_timeout: Bits<5>,
-    /// How often a queue pair repeats what was not acknowledged.
+    /// Number of times that a queue pair repeats what was not acknowledged.
     pub retry_count: Bits<3>,
     /// DSCP and ECN.
     pub traffic_class: TrafficClass,
@@ -48,12 +48,12 @@ pub struct Link {
     pub hop_limit: u8,
 }
 
-/// A connection that the owner wants.
+/// A connection that the owner asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Call {
-    /// From where to where.
+    /// Addresses of this side and of the peer.
     pub ends: Ends,
-    /// Which service of the peer.
+    /// Service of the peer.
     pub service: ServiceId,
     /// Kind of queue pairs.
     pub kind: ConnectionType,
@@ -65,21 +65,21 @@ pub struct Call {
     pub private: PrivateData<92>,
 }
 
-/// The owner's yes to a request.
+/// The owner's acceptance of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Acceptance {
-    /// The queue pair that answers.
+    /// The answering queue pair.
     pub side: Side,
     /// Private data.
     pub private: PrivateData<196>,
 }
 
-/// A datagram service that the owner wants to know the queue pair of.
+/// A datagram service whose queue pair the owner asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resolve {
-    /// From where to where.
+    /// Addresses of this side and of the peer.
     pub ends: Ends,
-    /// Which service of the peer.
+    /// Service of the peer.
     pub service: ServiceId,
     /// Private data; for a service of IP made by [`IpCaller::resolve_data`](crate::IpCaller::resolve_data).
     pub private: PrivateData<216>,
@@ -88,30 +88,29 @@ pub struct Resolve {
 /// The owner's answer to the peer's question for a datagram service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SidrAnswer {
-    /// How it went; the queue pair counts only with [`SidrStatus::OK`].
+    /// Outcome; the queue pair is valid only with [`SidrStatus::OK`].
     pub status: SidrStatus,
     /// The service's queue pair.
     pub qpn: Qpn,
-    /// Its key.
+    /// Q_Key of the queue pair.
     pub qkey: Qkey,
     /// Private data.
     pub private: PrivateData<136>,
 }
 
-/// Why a command was not carried out; nothing changed.
+/// Reason why a command was not carried out; nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refused {
     /// No such connection or listener, or it has ended.
     #[error("there is no such connection")]
     Unknown,
-    /// The connection is in a state in which the command means nothing.
+    /// The connection is in a state in which the command has no meaning.
     #[error("the connection is not in a state that allows this")]
     State,
-    /// Somebody listens there already.
+    /// Another listener is there already.
     #[error("the service is taken by another listener")]
     Taken,
-    /// [`MAX_CONNECTIONS`](crate::MAX_CONNECTIONS) or
-    /// [`MAX_LISTENERS`](crate::MAX_LISTENERS) reached.
+    /// [`MAX_CONNECTIONS`](crate::MAX_CONNECTIONS) or [`MAX_LISTENERS`](crate::MAX_LISTENERS) is reached.
     #[error("the adapter's communication manager is full")]
     Full,
 }

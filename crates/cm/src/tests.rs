@@ -1,4 +1,4 @@
-//! Two machines and what lies between them.
+//! Two machines, and the datagrams between them.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -42,7 +42,7 @@ impl World {
         }
     }
 
-    /// Takes what the machines have produced.
+    /// Takes the datagrams and events that the machines have produced.
     pub(crate) fn collect(&mut self) {
         for (machine, events) in self.machines.iter_mut().zip(&mut self.events) {
             while let Some(outgoing) = machine.next_outgoing() {
@@ -69,7 +69,7 @@ impl World {
         self.collect();
     }
 
-    /// Delivers all there is; the names of the messages, in order.
+    /// Delivers all datagrams; returns the names of their messages, in order.
     pub(crate) fn deliver_all(&mut self) -> Vec<&'static str> {
         self.collect();
         let mut seen = Vec::new();
@@ -80,7 +80,7 @@ impl World {
         seen
     }
 
-    /// Loses all there is; the names of the messages.
+    /// Loses all datagrams; returns the names of their messages.
     pub(crate) fn lose(&mut self) -> Vec<&'static str> {
         self.collect();
         let names = self.queue.drain(..);
@@ -101,7 +101,7 @@ impl World {
         true
     }
 
-    /// What one machine has saved, another one goes on with.
+    /// Replaces a machine by another one, which goes on from what the first has saved.
     pub(crate) fn replace(&mut self, side: usize) {
         let old = &self.machines[side];
         let saved: Vec<_> = old.names().map(|id| old.save(id).unwrap()).collect();
@@ -130,7 +130,7 @@ impl World {
         self.machines[side].listen(at, backlog).unwrap()
     }
 
-    /// A calls B's service from a queue pair.
+    /// Lets A call B's service from a queue pair.
     pub(crate) fn call(&mut self, qpn: u32) -> CommId {
         let caller = IpCaller {
             port: 40000,
@@ -153,7 +153,7 @@ impl World {
         id
     }
 
-    /// The one call that B was told of.
+    /// Returns the only call that B was told of.
     pub(crate) fn requested(&mut self) -> (CommId, Request) {
         match self.take(1)[..] {
             [Event::Requested(id, _, request)] => (id, request),
@@ -171,7 +171,7 @@ impl World {
         self.collect();
     }
 
-    /// A and B connected: the names at both.
+    /// Connects A and B; returns the names at both sides.
     pub(crate) fn connected() -> (Self, CommId, CommId) {
         let mut world = Self::new();
         world.listen(1, 1);

@@ -6,9 +6,9 @@
 //!                                                                  └─ unknown station ► flood
 //! ```
 //!
-//! A flood goes to the ports of the group and to the uplinks that it has joined. From an uplink
-//! frames go to ports only: never back, never to another uplink, so hosts joined twice make no loop;
-//! and what is for a station that was never heard on this host is not for this host.
+//! A flood goes to the ports of the group and to the uplinks that it has joined. Frames from an uplink go to ports
+//! only: never back, never to another uplink, so hosts joined twice make no loop. A frame for a station that was never
+//! heard on this host is not for this host.
 //!
 //! A learning bridge (IEEE 802.1D) with one table for all VLANs of a group: tags pass unseen. A
 //! frame never leaves its group and never returns to its sender.
@@ -33,7 +33,7 @@ use wires::Wires;
 #[cfg(test)]
 mod tests;
 
-/// Destination, source and type.
+/// Bytes of destination, source and type.
 pub const MIN_FRAME: usize = 14;
 
 /// The usual bound of jumbo frames: vmxnet3's largest MTU of 9000 with header and tags fits.
@@ -42,7 +42,7 @@ pub const MAX_FRAME: usize = 9216;
 /// Group addresses that no bridge passes on: spanning tree, pause, LLDP (IEEE 802.1D, table 7-10).
 const RESERVED: [u8; 5] = [0x01, 0x80, 0xc2, 0x00, 0x00];
 
-/// What becomes of a frame.
+/// The decision about a frame.
 #[derive(Debug)]
 pub enum Verdict<'b> {
     /// It goes to these ports, possibly none.
@@ -81,17 +81,17 @@ impl Iterator for Recipients<'_> {
 pub struct Bridge {
     members: Membership,
     stations: Stations,
-    /// Of attached ports that something was counted for.
+    /// Counters of attached ports for which something was counted.
     counts: BTreeMap<PortId, PortCounts>,
     wires: Wires,
     /// Ports that may send RoCEv2.
     roce: BTreeSet<PortId>,
-    /// Ports that are kept to their addresses.
+    /// Ports that may send only in the name of their addresses.
     pins: BTreeMap<PortId, Pin>,
 }
 
 impl Bridge {
-    /// No ports.
+    /// Makes a bridge without ports.
     pub fn new() -> Self {
         Self::default()
     }
@@ -115,8 +115,8 @@ impl Bridge {
         }
     }
 
-    /// The VM of an attached port goes to another host: its MAC is a station's like any other, which may be heard
-    /// from an uplink, and the port sends nothing. Or it comes back.
+    /// Notes that the VM of an attached port is on another host: its MAC is treated as any station's, which may be
+    /// heard from an uplink, and the port sends nothing. Or that it comes back.
     pub fn set_away(&mut self, port: PortId, is_away: bool) {
         if let Some(Member { group, mac, .. }) = self.members.set_away(port, is_away) {
             self.stations.forget_place(Location::Port(port), group);
@@ -124,15 +124,15 @@ impl Bridge {
         }
     }
 
-    /// Lets an attached port send RoCEv2 frames. Others must not: their adapters do it, whose addresses
-    /// the switch knows, and peers could not tell the two apart.
+    /// Lets an attached port send RoCEv2 frames. Others must not: for them their adapters do it, whose addresses the
+    /// switch knows, and peers could not tell the two apart.
     pub fn allow_roce(&mut self, port: PortId) {
         if self.members.get(port).is_some() {
             self.roce.insert(port);
         }
     }
 
-    /// Says in whose name an attached port may send: frames in the name of others are dropped.
+    /// Sets in whose name an attached port may send: frames in the name of others are dropped.
     pub fn pin(&mut self, port: PortId, sources: Sources) {
         self.pins.remove(&port);
         if let Some(Member { mac, .. }) = self.members.get(port)
@@ -161,7 +161,7 @@ impl Bridge {
         }
     }
 
-    /// A recipient's queue was full and the frame of `bytes` bytes was given up.
+    /// Takes back the count of a frame of `bytes` bytes that was given up, since the recipient's queue was full.
     pub fn not_taken(&mut self, by: PortId, bytes: usize) {
         self.count(by, |counts| {
             counts.sent.take_back(bytes);
@@ -169,13 +169,13 @@ impl Bridge {
         });
     }
 
-    /// A port's counters.
+    /// Returns a port's counters.
     pub fn counts(&self, port: PortId) -> Option<PortCounts> {
         self.members.get(port)?;
         Some(self.counts.get(&port).copied().unwrap_or_default())
     }
 
-    /// The group of a port.
+    /// Returns the group of a port.
     pub fn group(&self, port: PortId) -> Option<GroupId> {
         self.members.get(port).map(|member| member.group)
     }
@@ -192,7 +192,7 @@ impl Bridge {
         if vrdma_wire::carries_roce(frame) && !self.roce.contains(&from) {
             return Err(DropReason::Roce);
         }
-        // Those of adapters are told by the daemon alone, whoever else may send RoCEv2.
+        // Notices of adapters are sent by daemons alone, even where others may send RoCEv2.
         if vrdma_wire::carries_notice(frame) {
             return Err(DropReason::Notice);
         }
@@ -238,7 +238,7 @@ impl Bridge {
         }
     }
 
-    /// Where a station is, as it was configured or else heard.
+    /// Returns where a station is: as configured, or else where it was heard.
     fn place(&self, group: GroupId, station: Mac, now: u64) -> Option<Location> {
         let configured = self.members.configured(group, station).map(Location::Port);
         configured.or_else(|| self.stations.find(group, station, now))
@@ -278,9 +278,9 @@ impl Bridge {
 
 enum Target {
     One(Location),
-    /// The group, uplinks included.
+    /// All of the group, uplinks included.
     Others,
-    /// The group's ports.
+    /// All of the group's ports.
     Ports,
 }
 
@@ -288,7 +288,7 @@ fn is_reserved(destination: Mac) -> bool {
     destination.0[..5] == RESERVED && destination.0[5] < 16
 }
 
-/// Destination and source of a frame of legal length.
+/// Returns destination and source of a frame of legal length.
 fn addresses(frame: &[u8]) -> Result<(Mac, Mac), DropReason> {
     if frame.len() > MAX_FRAME {
         return Err(DropReason::Oversize);

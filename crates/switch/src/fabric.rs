@@ -1,8 +1,8 @@
-//! Who gets an RDMA message: routing by GID inside port groups.
+//! Which port gets an RDMA message: routing by GID inside port groups.
 //!
-//! A guest binds the GIDs of its own addresses. Inside a group a GID belongs to one port; a message
-//! goes from a GID that is bound to its sender to the port that has bound the other GID. Both halves
-//! are checked, so nobody sends in another's name. A GID that nobody has bound is on another host, if
+//! A guest binds the GIDs of its own addresses. Inside a group a GID belongs to one port. A message goes from a GID
+//! that its sender has bound to the port that has bound the other GID. Both halves are checked, so nobody sends in
+//! another's name. A GID that nobody has bound is on another host, if the group reaches any.
 //! the group reaches any.
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -27,31 +27,31 @@ pub use multicast::{JoinError, MAX_MULTICAST_PER_PORT};
 pub use pins::Kept;
 use pins::{Claimed, Pins};
 
-/// Bindings of one port. A PVRDMA GID table has fewer entries; the bound holds for whoever else
-/// binds. Further bindings are refused.
+/// Most bindings of one port. A PVRDMA GID table has fewer entries; the bound holds for any other binder, too. Further
+/// bindings are refused.
 pub const MAX_GIDS_PER_PORT: usize = 256;
 
 /// Why a GID was not bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BindError {
-    /// Another port of the group has it, or it is the link-local GID of that port's MAC.
+    /// Another port of the group has the GID, or it is the link-local GID of that port's MAC.
     #[error("the GID belongs to port {} of the group", by.0)]
     Taken {
-        /// That port.
+        /// The port that has it.
         by: PortId,
     },
-    /// Neither a GID that the port is kept to nor that of its MAC.
+    /// The port may have other addresses only, and the GID is not that of its MAC.
     #[error(
         "the port may bind the addresses that it is kept to and the link-local GID of its MAC only"
     )]
     Pinned,
-    /// Zero or multicast.
+    /// The GID is zero or multicast.
     #[error("a port can only bind a unicast GID")]
     NotUnicast,
-    /// [`MAX_GIDS_PER_PORT`] reached.
+    /// The port has [`MAX_GIDS_PER_PORT`] bindings.
     #[error("a port can bind at most {MAX_GIDS_PER_PORT} GIDs")]
     TooMany,
-    /// No such port.
+    /// There is no such port.
     #[error("the port is not attached")]
     Detached,
 }
@@ -65,14 +65,14 @@ pub enum Way {
     Wire,
 }
 
-/// Why a message goes nowhere. For counters and operators: a guest is told none of it, or it could
-/// ask which addresses other tenants use.
+/// Why a message goes nowhere. For counters and operators only: a guest that learned it could find out which addresses
+/// other tenants use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoRoute {
     /// The sender is not attached.
     #[error("the sending port is not attached")]
     Detached,
-    /// The sender has not bound the source GID: spoofed, or unbound meanwhile.
+    /// The sender has not bound the source GID: it was spoofed, or unbound meanwhile.
     #[error("the source GID is not bound to the sending port")]
     SourceNotBound,
     /// Nobody has bound the destination GID.
@@ -81,7 +81,7 @@ pub enum NoRoute {
     /// Only ports of other groups have bound the destination GID.
     #[error("the destination GID is bound in another port group")]
     Isolated,
-    /// A message from another host in the name of an adapter of this one.
+    /// A message from another host is sent in the name of an adapter of this one.
     #[error("the source GID belongs to a port of this host")]
     Spoofed,
 }
@@ -102,9 +102,9 @@ impl NoRoute {
 pub struct Fabric {
     members: Membership,
     ports: BTreeMap<PortId, Port>,
-    /// By GID first, so that the same GID in other groups stands beside it.
+    /// Sorted by GID first, so that the same GID in other groups is next to it.
     owners: BTreeMap<(Gid, GroupId), PortId>,
-    /// What ports may bind beside the GID of their MAC, and nobody else of their group.
+    /// Addresses that ports may bind besides the GID of their MAC, and that nobody else of their group may.
     pins: Pins,
     listeners: Listeners,
     /// Groups that reach other hosts.
@@ -119,13 +119,12 @@ struct Port {
 }
 
 impl Fabric {
-    /// No ports.
+    /// Makes a fabric without ports.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a port. The link-local GID of `mac` is reserved for it: a port of the group that has
-    /// bound it before loses it.
+    /// Adds a port. The link-local GID of `mac` is reserved for it: a port of the group that bound it before loses it.
     pub fn attach(&mut self, port: PortId, group: GroupId, mac: Mac) -> Result<(), AttachError> {
         self.members.attach(port, group, mac)?;
         self.evict(Gid::link_local(mac), group);
@@ -134,8 +133,8 @@ impl Fabric {
         Ok(())
     }
 
-    /// The VM of an attached port goes to another host: the port owns nothing, and its MAC is a station's like any
-    /// other. Or it comes back, as if it had just been attached.
+    /// Notes that the VM of an attached port is on another host: the port owns nothing, and its MAC is treated as any
+    /// station's. Or that it comes back, as if it had just been attached.
     pub fn set_away(&mut self, port: PortId, is_away: bool) {
         let Some(Member { group, mac, .. }) = self.members.set_away(port, is_away) else {
             return;
@@ -194,7 +193,7 @@ impl Fabric {
         Ok(())
     }
 
-    /// Whether what the port is kept to lets it have an address that is nobody else's.
+    /// Whether the port may have this address, which nobody else has.
     fn claim(&mut self, port: PortId, gid: Gid, group: GroupId) -> bool {
         let of_mac = station_of(gid).and_then(|mac| self.members.configured(group, mac));
         if of_mac == Some(port) {
@@ -205,9 +204,9 @@ impl Fabric {
         claimed != Claimed::No
     }
 
-    /// Keeps an attached port to addresses beside that of its MAC, and those that are stated to the port:
-    /// another port of the group that has bound one before loses it. The port loses what it may not bind any
-    /// more; if it learns its addresses, what it has bound counts as the first.
+    /// Restricts an attached port to addresses besides that of its MAC. Another port of the group that has bound one of
+    /// the stated addresses loses it. The port loses bindings that it may not have any more; if it learns its
+    /// addresses, those that it has bound count as the first ones.
     pub fn keep(&mut self, port: PortId, kept: &Kept) {
         let Some(Member { group, is_away, .. }) = self.members.get(port) else {
             return;
@@ -225,7 +224,7 @@ impl Fabric {
         self.epoch += 1;
     }
 
-    /// Others lose what is stated for the port.
+    /// Takes the addresses stated for a port from the other ports that have bound them.
     fn evict_from_stated(&mut self, port: PortId, group: GroupId) {
         let stated: Vec<Gid> = self.pins.stated(port).collect();
         for gid in stated {
@@ -235,7 +234,7 @@ impl Fabric {
         }
     }
 
-    /// Who has bound a GID or, by its MAC or as what it is kept to, the right to it.
+    /// Returns the port that has bound a GID, or has the right to it: by its MAC, or because it is restricted to it.
     fn owner(&self, gid: Gid, group: GroupId) -> Option<PortId> {
         let bound = self.owners.get(&(gid, group)).copied();
         let pinned = || {
@@ -247,7 +246,7 @@ impl Fabric {
             .or_else(|| self.members.configured(group, station_of(gid)?))
     }
 
-    /// Whether it owns no address, since its VM is on another host.
+    /// Whether a port owns no address, since its VM is on another host.
     pub fn is_away(&self, port: PortId) -> bool {
         self.members.get(port).is_some_and(|member| member.is_away)
     }
@@ -278,7 +277,7 @@ impl Fabric {
         }
     }
 
-    /// Whether messages of a group may leave the host; not any more when its last port is gone.
+    /// Sets whether messages of a group may leave the host; reset when its last port is gone.
     pub fn set_wired(&mut self, group: GroupId, wired: bool) {
         let changed = if wired {
             self.wired.insert(group)
@@ -288,15 +287,15 @@ impl Fabric {
         self.epoch += u64::from(changed);
     }
 
-    /// Where a message of `port` from `source` to `destination` goes.
-    /// Dropped messages are counted here, carried ones by [`Traffic`].
+    /// Returns where a message of `port` from `source` to `destination` goes. Dropped messages are counted here,
+    /// carried ones by [`Traffic`].
     pub fn route(&self, port: PortId, source: Gid, destination: Gid) -> Result<Way, NoRoute> {
         let sender = self.ports.get(&port).ok_or(NoRoute::Detached)?;
         let route = self.way(port, source, destination);
         route.inspect_err(|&reason| sender.traffic.count_drop(reason))
     }
 
-    /// Where one would go: as [`Fabric::route`], but nothing is dropped and counted.
+    /// Returns where a message would go: as [`Fabric::route`], but nothing is dropped or counted.
     pub fn way(&self, port: PortId, source: Gid, destination: Gid) -> Result<Way, NoRoute> {
         let sender = self.ports.get(&port).ok_or(NoRoute::Detached)?;
         let group = self.group(port).ok_or(NoRoute::Detached)?;
@@ -310,8 +309,8 @@ impl Fabric {
         }
     }
 
-    /// The port of `group` that gets a message from another host. Whoever took it from the wire
-    /// counts what is dropped.
+    /// Returns the port of `group` that gets a message from another host. The caller, which took the message from the
+    /// wire, counts it if it is dropped.
     pub fn arrive(&self, group: GroupId, source: Gid, destination: Gid) -> Result<PortId, NoRoute> {
         if self.owner(source, group).is_some() {
             return Err(NoRoute::Spoofed);
@@ -328,40 +327,40 @@ impl Fabric {
         }
     }
 
-    /// Changes with every change that can turn a route into another: routes found in the same
-    /// epoch may be kept.
+    /// Returns a number that changes with every change that can alter a route: routes found in the same epoch may be
+    /// kept.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// A port's counters; they outlive the port for whoever keeps them.
+    /// Returns a port's counters, which outlive the port for callers that keep them.
     pub fn traffic(&self, port: PortId) -> Option<Arc<Traffic>> {
         self.ports.get(&port).map(|port| port.traffic.clone())
     }
 
-    /// Whether a port of the group has this MAC, so that nobody outside may send from it.
+    /// Whether a port of the group has this MAC, so that no outside station may send from it.
     pub fn has_station(&self, group: GroupId, mac: Mac) -> bool {
         self.members.configured(group, mac).is_some()
     }
 
-    /// The group of a port.
+    /// Returns the group of a port.
     pub fn group(&self, port: PortId) -> Option<GroupId> {
         self.members.get(port).map(|member| member.group)
     }
 
-    /// The MAC of a port's adapter.
+    /// Returns the MAC of a port's adapter.
     pub fn mac(&self, port: PortId) -> Option<Mac> {
         self.members.get(port).map(|member| member.mac)
     }
 
-    /// The GIDs bound to a port, ascending.
+    /// Returns the GIDs bound to a port, ascending.
     pub fn gids(&self, port: PortId) -> impl Iterator<Item = Gid> + '_ {
         let port = self.ports.get(&port);
         port.into_iter().flat_map(|port| port.gids.iter())
     }
 }
 
-/// The MAC whose link-local GID this is.
+/// Returns the MAC whose link-local GID this is.
 fn station_of(gid: Gid) -> Option<Mac> {
     let [.., a, b, c, _, _, d, e, f] = gid.0;
     let mac = Mac([a ^ 2, b, c, d, e, f]);

@@ -1,5 +1,5 @@
-//! What a kernel would do for an adapter that has none behind it: say which station has its address,
-//! and ask which has another's (ARP, RFC 826; neighbour discovery, RFC 4861), and answer pings.
+//! The kernel's part for adapters that have no kernel behind them: says which station has their addresses and asks
+//! which has another's (ARP, RFC 826; neighbour discovery, RFC 4861), and answers pings.
 
 mod echo;
 
@@ -11,20 +11,20 @@ use vrdma_wire::{EtherType, EthernetView, Format, Gid, Ipv6, Ipv6View, Mac, inte
 const ARP_ETHERNET_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
 const ARP_REQUEST: u16 = 1;
 const ARP_REPLY: u16 = 2;
-/// Kind, operation and two pairs of addresses.
+/// Bytes of kind, operation and two pairs of addresses.
 const ARP_BYTES: usize = 28;
 
 const ICMPV6: u8 = 58;
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
-/// Solicited, and to be believed before what was known (RFC 4861 4.4).
+/// Flags: solicited, and to be believed before what was known (RFC 4861 4.4).
 const SOLICITED_OVERRIDE: u8 = 0x60;
 const OVERRIDE: u8 = 0x20;
 const SOURCE_STATION: u8 = 1;
 const TARGET_STATION: u8 = 2;
-/// Type, code, checksum, flags, target, and one option of 8 bytes.
+/// Bytes of type, code, checksum, flags, target, and one option of 8 bytes.
 const DISCOVERY_BYTES: usize = 32;
-/// Such packets never pass a router.
+/// Hop limit of packets that never pass a router.
 const ON_LINK: u8 = 255;
 
 /// An adapter's addresses.
@@ -35,13 +35,13 @@ pub struct Host {
 }
 
 impl Host {
-    /// The adapter `mac` with these addresses.
+    /// Makes the host of the adapter `mac` with these addresses.
     pub fn new(mac: Mac, addresses: Vec<Gid>) -> Self {
         Self { mac, addresses }
     }
 
-    /// The answer to a frame that asks for one of the addresses, or pings it. It goes to whoever asked, is no
-    /// longer than the question, and there is none for any other frame.
+    /// Returns the answer to a frame that asks for one of the addresses, or pings it. It goes to the station that
+    /// asked, and is no longer than the question. Other frames get no answer.
     pub fn answer(&self, frame: &[u8]) -> Option<Vec<u8>> {
         let ethernet = EthernetView::new(frame).ok()?;
         let asker = ethernet.source();
@@ -102,7 +102,7 @@ impl Host {
             station: self.mac,
         };
         if source.is_unspecified() {
-            // Somebody tries whether the address is free: everybody shall hear that it is not.
+            // Another station tries whether the address is free: everybody has to hear that it is not.
             let all = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
             let body = Discovery {
                 flags: OVERRIDE,
@@ -114,8 +114,8 @@ impl Host {
     }
 }
 
-/// A frame that asks, in the name of the adapter `mac` with the address `ours`, which station has
-/// `wanted`; `None` for two IP versions.
+/// Returns a frame that asks, in the name of the adapter `mac` with the address `ours`, which station has `wanted`;
+/// `None` for two IP versions.
 pub fn question(mac: Mac, ours: Gid, wanted: Gid) -> Option<Vec<u8>> {
     match (ours.to_ipv4(), wanted.to_ipv4()) {
         (Some(ours), Some(wanted)) => {
@@ -158,7 +158,7 @@ fn header(to: Mac, from: Mac, kind: EtherType) -> Vec<u8> {
     frame
 }
 
-/// A solicitation or an advertisement.
+/// A neighbour solicitation or advertisement.
 struct Discovery {
     kind: u8,
     flags: u8,
@@ -194,7 +194,7 @@ impl Discovery {
     }
 }
 
-/// Over the pseudo header too (RFC 8200 8.1).
+/// Returns the checksum, which includes the pseudo header (RFC 8200 8.1).
 pub(crate) fn checksum(source: Ipv6Addr, destination: Ipv6Addr, message: &[u8]) -> u16 {
     let mut bytes = Vec::with_capacity(40 + message.len());
     bytes.extend(source.octets());
@@ -205,14 +205,14 @@ pub(crate) fn checksum(source: Ipv6Addr, destination: Ipv6Addr, message: &[u8]) 
     internet_checksum(&bytes)
 }
 
-/// RFC 4291 2.7.1.
+/// Returns the solicited-node address (RFC 4291 2.7.1).
 fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b, c] = address.octets();
     let low = u16::from_be_bytes([b, c]);
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | u16::from(a), low)
 }
 
-/// RFC 2464 section 7.
+/// Returns the MAC of a multicast group (RFC 2464 section 7).
 fn group_station(group: Ipv6Addr) -> Mac {
     let [.., a, b, c, d] = group.octets();
     Mac([0x33, 0x33, a, b, c, d])

@@ -1,4 +1,4 @@
-//! The virtual switch: who gets this frame or message, by which policy.
+//! The virtual switch: which port gets a frame or message, by which policy.
 //!
 //! ```text
 //!   port group "blue"              port group "green"

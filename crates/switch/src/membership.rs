@@ -1,4 +1,4 @@
-//! Which ports there are, in which group, and with which MAC.
+//! The attached ports, their groups, and their MACs.
 
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
@@ -9,9 +9,9 @@ use vrdma_wire::Mac;
 #[cfg(test)]
 mod tests;
 
-/// Ports of one switch, and so adapters of a host: ten thousand and room for growth. Further ports are
-/// refused. It bounds memory (some 4 KiB for each port that nobody uses: 64 MiB) and what one flooded
-/// frame costs, which goes to all ports of its group.
+/// Most ports of one switch, and so adapters of a host: ten thousand and room for growth. Further ports are refused. It
+/// bounds memory (some 4 KiB for each unused port: 64 MiB) and the cost of a flooded frame, which goes to all ports of
+/// its group.
 pub const MAX_PORTS: usize = 16384;
 
 /// One adapter's place at the switch.
@@ -35,13 +35,13 @@ pub enum AttachError {
     /// Another port of the group has this MAC.
     #[error("port {} of the group has this MAC address", by.0)]
     MacTaken {
-        /// That port.
+        /// The port that has it.
         by: PortId,
     },
-    /// Zero, broadcast or multicast.
+    /// The MAC is zero, broadcast or multicast.
     #[error("an adapter's MAC address must be that of one station")]
     NotAStation,
-    /// [`MAX_PORTS`] reached.
+    /// There are [`MAX_PORTS`] ports.
     #[error("a switch has at most {MAX_PORTS} ports")]
     TooMany,
 }
@@ -59,7 +59,7 @@ pub(crate) struct Member {
 #[derive(Default)]
 pub(crate) struct Membership {
     ports: BTreeMap<PortId, Member>,
-    /// Ascending, never empty.
+    /// Ports of each group: ascending, never empty.
     groups: BTreeMap<GroupId, Vec<PortId>>,
     macs: BTreeMap<(GroupId, Mac), PortId>,
 }
@@ -117,26 +117,26 @@ impl Membership {
         self.ports.get(&port).copied()
     }
 
-    /// The port whose adapter was given this MAC, and is not away.
+    /// Returns the port whose adapter was given this MAC, and is not away.
     pub(crate) fn configured(&self, group: GroupId, mac: Mac) -> Option<PortId> {
         let port = self.macs.get(&(group, mac)).copied()?;
         let is_here = self.ports.get(&port).is_some_and(|member| !member.is_away);
         is_here.then_some(port)
     }
 
-    /// An attached port goes away or comes back; what it is, if there is such a port.
+    /// Notes that an attached port goes away or comes back; returns what it is, if there is such a port.
     pub(crate) fn set_away(&mut self, port: PortId, is_away: bool) -> Option<Member> {
         let member = self.ports.get_mut(&port)?;
         member.is_away = is_away;
         Some(*member)
     }
 
-    /// The ports of a group, ascending.
+    /// Returns the ports of a group, ascending.
     pub(crate) fn of_group(&self, group: GroupId) -> &[PortId] {
         self.groups.get(&group).map_or(&[], Vec::as_slice)
     }
 
-    /// A port as a slice of its group, so that one receiver and many look the same.
+    /// Returns a port as a slice of its group, so that one receiver and many look the same.
     pub(crate) fn alone(&self, group: GroupId, port: PortId) -> &[PortId] {
         let members = self.of_group(group);
         match members.binary_search(&port) {

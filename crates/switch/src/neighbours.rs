@@ -1,8 +1,7 @@
 //! Which Ethernet address an IP address of another host has, and behind which uplink.
 //!
-//! Learned from what passes anyway: ARP and neighbour discovery, and RoCE packets. Guests resolve
-//! addresses by themselves; the table is for adapters without a kernel behind them and for answers to
-//! peers that were heard before.
+//! Learned from traffic that passes anyway: ARP and neighbour discovery, and RoCE packets. Guests resolve addresses by
+//! themselves; the table is for adapters without a kernel behind them, and for answers to peers that were heard before.
 
 use alloc::collections::BTreeMap;
 
@@ -10,8 +9,8 @@ use vrdma_wire::{EtherType, EthernetView, Gid, Ipv6View, Mac};
 
 use crate::{GroupId, UplinkId};
 
-/// Neighbours of one group. Beyond, new ones are not learned until old ones age; twice what a /21
-/// network holds.
+/// Most neighbours of one group, twice what a /21 network holds. Beyond that, new ones are not learned until old ones
+/// age.
 pub const NEIGHBOURS_MAX: usize = 4096;
 
 /// A neighbour not heard for this long is forgotten: as long as a bridge keeps its station.
@@ -20,12 +19,12 @@ pub const NEIGHBOUR_AGE_NS: u64 = crate::STATION_AGE_NS;
 /// A full table is searched for aged neighbours at most this often.
 const SEARCH_INTERVAL_NS: u64 = 1_000_000_000;
 
-/// Where an address is.
+/// Where the owner of an address is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Neighbour {
-    /// Its station, or the router in front of it.
+    /// The owner's station, or the router in front of it.
     pub mac: Mac,
-    /// The way there.
+    /// The uplink behind which it was heard.
     pub uplink: UplinkId,
 }
 
@@ -33,7 +32,7 @@ pub struct Neighbour {
 struct Entry {
     neighbour: Neighbour,
     at: u64,
-    /// It said so itself, by ARP or neighbour discovery.
+    /// The owner said so itself, by ARP or neighbour discovery.
     said: bool,
 }
 
@@ -56,12 +55,12 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Nobody.
+    /// Makes an empty table.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// `gid` said of itself in `group` at `now` where it is. True if that is news.
+    /// Notes where `gid` in `group` said at `now` that it is; `true` if that is news.
     pub fn hear(&mut self, group: GroupId, gid: Gid, neighbour: Neighbour, now: u64) -> bool {
         let said = true;
         let at = now;
@@ -84,8 +83,8 @@ impl Neighbours {
         known != Some(neighbour)
     }
 
-    /// A packet from `gid` came that way. Anybody can write that into a packet, so it counts only
-    /// where nothing better is known. True if that is news.
+    /// Notes that a packet from `gid` came that way. Anybody can write that into a packet, so it counts only where
+    /// nothing better is known. `true` if that is news.
     pub fn guess(&mut self, group: GroupId, gid: Gid, neighbour: Neighbour, now: u64) -> bool {
         let known = self
             .networks
@@ -105,27 +104,27 @@ impl Neighbours {
         }
     }
 
-    /// Whether a packet in the name of `gid` comes from another station than that which has lately said
-    /// to have the address.
+    /// Whether a packet in the name of `gid` comes from another station than the one that has lately said to have the
+    /// address.
     pub fn contradicts(&self, group: GroupId, gid: Gid, station: Mac, now: u64) -> bool {
         let network = self.networks.get(&group);
         let heard = network.and_then(|it| it.neighbours.get(&gid));
         heard.is_some_and(|it| it.said && it.is_fresh(now) && it.neighbour.mac != station)
     }
 
-    /// Where `gid` of `group` is.
+    /// Returns where `gid` of `group` is.
     pub fn find(&self, group: GroupId, gid: Gid, now: u64) -> Option<Neighbour> {
         let heard = self.networks.get(&group)?.neighbours.get(&gid)?;
         heard.is_fresh(now).then_some(heard.neighbour)
     }
 
-    /// A neighbour is not where it was heard. True if it was known.
+    /// Forgets a neighbour that is not where it was heard; `true` if it was known.
     pub fn lose(&mut self, group: GroupId, gid: Gid) -> bool {
         let network = self.networks.get_mut(&group);
         network.is_some_and(|it| it.neighbours.remove(&gid).is_some())
     }
 
-    /// Whoever was heard behind an uplink is not known any more.
+    /// Forgets all neighbours heard behind an uplink.
     pub fn forget_behind(&mut self, uplink: UplinkId) {
         for network in self.networks.values_mut() {
             let elsewhere = |heard: &Entry| heard.neighbour.uplink != uplink;
@@ -133,7 +132,7 @@ impl Neighbours {
         }
     }
 
-    /// Nobody of a group is known any more.
+    /// Forgets all neighbours of a group.
     pub fn forget(&mut self, group: GroupId) {
         self.networks.remove(&group);
     }
@@ -149,11 +148,10 @@ impl Network {
     }
 }
 
-/// Who says in an ARP or neighbour discovery frame that it has an address.
+/// Returns who says in an ARP or neighbour discovery frame that it has an address.
 ///
-/// An ARP sender counts whatever it says (RFC 826); a neighbour solicitation or advertisement when it
-/// comes from the address itself. The Ethernet source must be the same station, so that nobody
-/// advertises another's.
+/// An ARP sender counts whatever the operation is (RFC 826); a neighbour solicitation or advertisement counts if it
+/// comes from the address itself. The Ethernet source must be the same station, so that nobody advertises another's.
 pub fn sender(frame: &[u8]) -> Option<(Gid, Mac)> {
     let ethernet = EthernetView::new(frame).ok()?;
     let (gid, said) = match ethernet.ether_type() {
@@ -166,7 +164,7 @@ pub fn sender(frame: &[u8]) -> Option<(Gid, Mac)> {
     (plausible && !gid.is_multicast()).then_some((gid, said))
 }
 
-/// Ethernet and IPv4 (RFC 826): 8 bytes of kind, then the sender's two addresses.
+/// Returns the sender in ARP for Ethernet and IPv4 (RFC 826): 8 bytes of kind, then the sender's two addresses.
 fn arp_sender(arp: &[u8]) -> Option<(Gid, Mac)> {
     const ETHERNET_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
     let (kind, rest) = arp.split_first_chunk::<8>()?;
@@ -181,8 +179,8 @@ fn arp_sender(arp: &[u8]) -> Option<(Gid, Mac)> {
     Some((Gid::from_ipv4(address), Mac(*mac)))
 }
 
-/// Neighbour solicitation 135 and advertisement 136 (RFC 4861 4.3, 4.4), never forwarded: their hop
-/// limit is 255.
+/// Returns the sender of a neighbour solicitation (135) or advertisement (136) (RFC 4861 4.3, 4.4), which are never
+/// forwarded: their hop limit is 255.
 fn discovery_sender(packet: &[u8]) -> Option<Gid> {
     const ICMPV6: u8 = 58;
     let ip = Ipv6View::new(packet).ok()?;

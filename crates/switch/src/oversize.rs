@@ -1,13 +1,13 @@
-//! Frames that are too long for a way out of the host.
+//! Frames that are too long for an uplink.
 //!
 //! ```text
 //!   IPv6, or IPv4 that must not be cut ──► the sender is told which length fits
 //!   other IPv4 ──────────────────────────► pieces (RFC 791 2.3)
 //!   anything else ───────────────────────► lost
 //! ```
-//! Between a guest and a tunnel there is no router that would do so, and guests do not know what a
-//! tunnel takes away. The message comes in the name of the packet's destination, as from tunnels that
-//! are ports of a Linux bridge: the switch itself has no address.
+//! Between a guest and a tunnel there is no router that would do so, and guests do not know how many bytes a tunnel
+//! takes away. The message comes in the name of the packet's destination, as from tunnels that are ports of a Linux
+//! bridge: the switch itself has no address.
 
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -18,29 +18,29 @@ const ETHERNET_BYTES: usize = 14;
 const IPV4_BYTES: usize = 20;
 const IPV6_BYTES: usize = 40;
 
-/// Version 4 and a header without options.
+/// First byte of an IPv4 header without options.
 const PLAIN_IPV4: u8 = 0x45;
 const MUST_NOT_BE_CUT: u16 = 0x4000;
 const MORE_PIECES: u16 = 0x2000;
 const OFFSET: u16 = 0x1fff;
-/// Offsets count in units of so many bytes.
+/// Bytes of one unit of an offset.
 const UNIT: usize = 8;
 
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 const HOPS: u8 = 64;
-/// Destination unreachable, fragmentation needed (RFC 1191 4).
+/// ICMP type and code: destination unreachable, fragmentation needed (RFC 1191 4).
 const FRAGMENTATION_NEEDED: [u8; 2] = [3, 4];
-/// Packet too big (RFC 4443 3.2).
+/// ICMPv6 type and code: packet too big (RFC 4443 3.2).
 const PACKET_TOO_BIG: [u8; 2] = [2, 0];
-/// What a message quotes makes it no longer than every host must take (RFC 1812 4.3.2.3; RFC 4443 2.4).
+/// With its quote, a message is no longer than every host must accept (RFC 1812 4.3.2.3; RFC 4443 2.4).
 const MESSAGE_BYTES_MAX: usize = 576;
 const MESSAGE_BYTES_MAX_V6: usize = 1280;
 
-/// What becomes of such a frame.
+/// What is done with such a frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Oversize {
-    /// It is lost, and this frame says so to its sender.
+    /// It is lost, and this frame tells its sender.
     Tell(Vec<u8>),
     /// These frames go in its place.
     Cut(Vec<Vec<u8>>),
@@ -49,7 +49,7 @@ pub enum Oversize {
 }
 
 impl Oversize {
-    /// For a frame whose packet is longer than `mtu` bytes.
+    /// Decides about a frame whose packet is longer than `mtu` bytes.
     pub fn of(frame: &[u8], mtu: usize) -> Self {
         let Some((header, packet)) = frame.split_first_chunk::<ETHERNET_BYTES>() else {
             return Self::Lost;
@@ -78,8 +78,8 @@ fn ipv4(ethernet: &[u8; ETHERNET_BYTES], packet: &[u8], mtu: usize) -> Option<Ov
     Some(Oversize::Tell(tell_ipv4(ethernet, packet, mtu)))
 }
 
-/// Nobody is told about a message that tells something itself, a packet to many, or a later piece
-/// (RFC 1122 3.2.2).
+/// Whether the sender may be told: not about an ICMP message that reports something itself, a multicast packet, or a
+/// later fragment (RFC 1122 3.2.2).
 fn may_be_told_ipv4(ethernet: &[u8], packet: &[u8], flags: u16) -> bool {
     let source = Ipv4Addr::new(packet[12], packet[13], packet[14], packet[15]);
     let target = Ipv4Addr::new(packet[16], packet[17], packet[18], packet[19]);
@@ -168,7 +168,7 @@ fn ipv6(ethernet: &[u8; ETHERNET_BYTES], packet: &[u8], mtu: usize) -> Option<Ve
     Some([&back(ethernet)[..], &answer, &message].concat())
 }
 
-/// The Ethernet header of an answer.
+/// Returns the Ethernet header of an answer.
 fn back(ethernet: &[u8; ETHERNET_BYTES]) -> [u8; ETHERNET_BYTES] {
     let mut back = *ethernet;
     back[..6].copy_from_slice(&ethernet[6..12]);
@@ -176,7 +176,7 @@ fn back(ethernet: &[u8; ETHERNET_BYTES]) -> [u8; ETHERNET_BYTES] {
     back
 }
 
-/// Over what stands before too; the place of the sum must be zero.
+/// Fills in a checksum that includes `before`; its place must be zero.
 fn fill_checksum(bytes: &mut [u8], at: usize, before: &[u8]) {
     let sum = internet_checksum(&[before, bytes].concat());
     bytes[at..at + 2].copy_from_slice(&sum.to_be_bytes());

@@ -1,9 +1,9 @@
-//! What limits an adapter or a port group, and how often it did; its weight, and what it is guaranteed.
+//! Limits, guarantees and weight of an adapter or a port group, and how often the limits held something up.
 //!
-//! A guarantee has a meter, too: who has had less than that lets pass is *owed* something.
+//! A guarantee has a meter, too: an adapter that has had less than its meter lets pass is *owed* something.
 //!
-//! An adapter's policy knows that of its port group, whose meters all its adapters share. What passes is
-//! charged to both, and both have to be open.
+//! An adapter's policy knows that of its port group, whose meters all its adapters share. What passes is charged to
+//! both, and both have to be open.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -15,7 +15,7 @@ use once_cell::race::OnceBox;
 
 use crate::shaping::Meter;
 
-/// What can be limited, and guaranteed.
+/// A quantity that can be limited, and guaranteed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Limit {
     /// Bits a second that an adapter sends.
@@ -29,40 +29,40 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// All of them.
+    /// All limits.
     pub const ALL: [Self; 4] = [Self::OutBits, Self::OutOps, Self::InBits, Self::InOps];
 
-    /// Those of what an adapter sends.
+    /// The limits of what an adapter sends.
     pub const OUT: [Self; 2] = [Self::OutBits, Self::OutOps];
 
-    /// Those of what arrives for it.
+    /// The limits of what arrives for it.
     pub const IN: [Self; 2] = [Self::InBits, Self::InOps];
 }
 
-/// See the module.
+/// A policy; see the module.
 #[derive(Default, Debug)]
 pub struct Policy {
     /// One less than the weight, so that the default is 1.
     more_weight: AtomicU32,
-    /// A bit for each limit that has a rate, and for each guarantee, so that who has none costs one look.
+    /// A bit for each limit that has a rate, and for each guarantee, so that a policy without any costs one look.
     rates: AtomicU32,
-    /// Most adapters have neither limits nor guarantees, and there may be 16,384.
+    /// Made on demand: most adapters have neither limits nor guarantees, and there may be 16,384.
     limits: OnceBox<Enforced>,
     guarantees: OnceBox<[Meter; Limit::ALL.len()]>,
     group: Option<Arc<Policy>>,
 }
 
-/// Limits, and what they have done.
+/// Limits and their effects.
 #[derive(Default, Debug)]
 struct Enforced {
     meters: [Meter; Limit::ALL.len()],
     effects: [Counters; Limit::ALL.len()],
 }
 
-/// The bits of all limits; those of guarantees are above them.
+/// The bits of all limits; those of guarantees are the higher ones.
 const LIMITS: u32 = (1 << Limit::ALL.len()) - 1;
 
-/// The bits of some guarantees.
+/// Returns the bits of these guarantees.
 const fn guarantee_bits(of: [Limit; 2]) -> u32 {
     ((1 << of[0] as u32) | (1 << of[1] as u32)) << Limit::ALL.len()
 }
@@ -74,19 +74,19 @@ struct Counters {
     drops: AtomicU64,
 }
 
-/// What a limit has done.
+/// What a limit has caused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Effects {
-    /// How often somebody waited.
+    /// Number of waits.
     pub waits: u64,
-    /// Nanoseconds in all.
+    /// Total nanoseconds waited.
     pub waited_ns: u64,
-    /// Packets of uplinks and datagrams to many that were dropped.
+    /// Dropped packets from uplinks and multicast datagrams.
     pub drops: u64,
 }
 
 impl PartialEq for Policy {
-    /// By what was set.
+    /// Compares the settings only.
     fn eq(&self, other: &Self) -> bool {
         let set = |policy: &Self| {
             let rates = Limit::ALL.map(|limit| [policy.rate(limit), policy.guarantee(limit)]);
@@ -99,7 +99,7 @@ impl PartialEq for Policy {
 impl Eq for Policy {}
 
 impl Policy {
-    /// Of an adapter in a port group that has this one.
+    /// Makes the policy of an adapter in a port group that has the policy `group`.
     pub fn in_group(group: Arc<Self>) -> Self {
         Self {
             group: Some(group),
@@ -107,7 +107,7 @@ impl Policy {
         }
     }
 
-    /// What a limit is.
+    /// Returns the rate of a limit.
     pub fn rate(&self, limit: Limit) -> Option<NonZeroU64> {
         self.meter(limit)?.rate()
     }
@@ -120,7 +120,7 @@ impl Policy {
         self.limits.get_or_init(Box::default)
     }
 
-    /// Another rate from now on, or none.
+    /// Sets or removes the rate of a limit.
     pub fn set_rate(&self, limit: Limit, rate: Option<NonZeroU64>) {
         if rate.is_some() || self.limits.get().is_some() {
             self.enforced().meters[limit as usize].set_rate(rate);
@@ -135,12 +135,12 @@ impl Policy {
         };
     }
 
-    /// How much of it is guaranteed.
+    /// Returns the rate that is guaranteed.
     pub fn guarantee(&self, of: Limit) -> Option<NonZeroU64> {
         self.guarantees.get()?[of as usize].rate()
     }
 
-    /// Another guarantee from now on, or none.
+    /// Sets or removes a guarantee.
     pub fn set_guarantee(&self, of: Limit, rate: Option<NonZeroU64>) {
         if rate.is_some() || self.guarantees.get().is_some() {
             self.guarantees.get_or_init(Box::default)[of as usize].set_rate(rate);
@@ -148,7 +148,7 @@ impl Policy {
         self.mark((LIMITS + 1) << of as u32, rate.is_some());
     }
 
-    /// Whether anything of one direction is guaranteed to it, or to its group.
+    /// Whether it, or its group, has a guarantee of one direction.
     #[inline]
     pub fn is_guaranteed(&self, of: [Limit; 2]) -> bool {
         let bits = guarantee_bits(of);
@@ -156,7 +156,7 @@ impl Policy {
             .any(|policy| policy.rates.load(Relaxed) & bits != 0)
     }
 
-    /// Whether it, or its group, has not had yet what is guaranteed to it of one direction.
+    /// Whether it, or its group, has had less than its guarantee of one direction.
     pub fn is_owed(&self, of: [Limit; 2], now_ns: u64) -> bool {
         let sets = self.both().filter_map(|policy| policy.guarantees.get());
         let meters = sets.flat_map(|meters| of.map(|limit| &meters[limit as usize]));
@@ -164,46 +164,46 @@ impl Policy {
         guaranteed.any(|meter| meter.wait_ns(now_ns) == 0)
     }
 
-    /// It has had so much, by its guarantee or without.
+    /// Counts an amount that it has had, through its guarantee or not.
     pub fn note_guaranteed(&self, of: Limit, amount: u64, now_ns: u64) {
         let sets = self.both().filter_map(|policy| policy.guarantees.get());
         sets.for_each(|meters| meters[of as usize].note(amount, now_ns));
     }
 
-    /// Whether any limit holds, of its own or of its group.
+    /// Whether it, or its group, has any limit.
     #[inline]
     pub fn is_limited(&self) -> bool {
         self.both()
             .any(|policy| policy.rates.load(Relaxed) & LIMITS != 0)
     }
 
-    /// What the turns of an adapter, or of all of a group, weigh beside those of others.
+    /// Returns the weight of an adapter's turns, or of those of a whole group, beside others.
     pub fn weight(&self) -> NonZeroU32 {
         NonZeroU32::MIN.saturating_add(self.more_weight.load(Relaxed))
     }
 
-    /// Another weight from now on.
+    /// Sets the weight.
     pub fn set_weight(&self, weight: NonZeroU32) {
         self.more_weight.store(weight.get() - 1, Relaxed);
     }
 
-    /// Nanoseconds until a limit lets the next one pass; 0 if it does.
+    /// Returns the nanoseconds until a limit lets the next one pass; 0 if it does.
     pub fn wait_ns(&self, limit: Limit, now_ns: u64) -> u64 {
         let waits = self.both().map(|policy| policy.own_wait_ns(limit, now_ns));
         waits.max().unwrap_or_default()
     }
 
-    /// The same without the group.
+    /// Returns the same without the group's limit.
     pub fn own_wait_ns(&self, limit: Limit, now_ns: u64) -> u64 {
         self.meter(limit).map_or(0, |meter| meter.wait_ns(now_ns))
     }
 
-    /// Of its port group.
+    /// Returns the policy of its port group.
     pub fn group(&self) -> Option<&Arc<Self>> {
         self.group.as_ref()
     }
 
-    /// The one of these limits that is to be waited for longest, and how long.
+    /// Returns the limit among these that needs the longest wait, and how long.
     pub fn longest_wait(&self, limits: &[Limit], now_ns: u64) -> Option<(Limit, u64)> {
         let waits = limits.iter().map(|limit| {
             let ns = self.wait_ns(*limit, now_ns);
@@ -212,13 +212,13 @@ impl Policy {
         waits.filter(|(_, ns)| *ns > 0).max_by_key(|(_, ns)| *ns)
     }
 
-    /// So much has passed.
+    /// Charges an amount that has passed.
     pub fn charge(&self, limit: Limit, amount: u64, now_ns: u64) {
         let meters = self.both().filter_map(|policy| policy.meter(limit));
         meters.for_each(|meter| meter.charge(amount, now_ns));
     }
 
-    /// Somebody has waited so long.
+    /// Counts a wait.
     pub fn count_wait(&self, limit: Limit, ns: u64) {
         for policy in self.both() {
             let counters = &policy.enforced().effects[limit as usize];
@@ -227,7 +227,7 @@ impl Policy {
         }
     }
 
-    /// Something was dropped.
+    /// Counts a drop.
     pub fn count_drop(&self, limit: Limit) {
         for policy in self.both() {
             let counters = &policy.enforced().effects[limit as usize];
@@ -235,7 +235,7 @@ impl Policy {
         }
     }
 
-    /// What these limits have done together, for an adapter or for all of a group.
+    /// Returns what these limits have caused together, for an adapter or for a whole group.
     pub fn effects(&self, limits: &[Limit]) -> Effects {
         let mut sum = Effects::default();
         let Some(enforced) = self.limits.get() else {
@@ -250,7 +250,7 @@ impl Policy {
         sum
     }
 
-    /// This one and its group's.
+    /// Returns this policy and its group's.
     fn both(&self) -> impl Iterator<Item = &Self> {
         core::iter::once(self).chain(self.group.as_deref())
     }
@@ -316,7 +316,7 @@ mod tests {
         assert!(policy.is_limited() && !policy.is_guaranteed(Limit::IN));
     }
 
-    /// Long after all that was sent.
+    /// Long after everything that was sent.
     const NS: u64 = 1_000_000_000;
 
     #[test]

@@ -1,13 +1,13 @@
-//! What a kernel would tell multicast routers and snooping switches for adapters that have none: which
-//! groups are listened to (IGMPv2, RFC 2236; IGMPv3, RFC 3376; MLDv1, RFC 2710; MLDv2, RFC 3810).
+//! The kernel's reports to multicast routers and snooping switches, for adapters that have no kernel: which groups are
+//! listened to (IGMPv2, RFC 2236; IGMPv3, RFC 3376; MLDv1, RFC 2710; MLDv2, RFC 3810).
 //!
 //! ```text
 //!   joined ──► report ──► report again after a second        left ──► the same with leaving
 //!   query  ──► (some time, at most what the query grants) ──► report of all groups
 //!   query of the older version ──► reports of that version for the next 260 s
 //! ```
-//! Bounded: an adapter answers at most once a second, whoever asks how often. Only those are looked at that a question
-//! concerns or whose time has come, however many others listen.
+//! The work is bounded: an adapter answers at most once a second, however often it is asked. Only adapters that a query
+//! concerns, or whose time has come, are looked at, however many others listen.
 
 mod igmp;
 mod mld;
@@ -24,17 +24,17 @@ use network::Network;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// How often a change is told (the robustness variable of both protocols), and how far apart.
+/// How often a change is reported (the robustness variable of both protocols), and how far apart.
 const TOLD: u8 = 2;
 const TOLD_APART: u64 = SECOND;
 
-/// Answers of one adapter are at least so far apart.
+/// Least time between two answers of one adapter.
 const ANSWERS_APART: u64 = SECOND;
 
 /// How long a querier of the older version counts (RFC 3376 8.12, RFC 3810 9.12 with their defaults).
 const OLDER_LASTS: u64 = 260 * SECOND;
 
-/// Which of the two protocols: by the IP version of the groups.
+/// The protocol, by the IP version of the groups.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Family {
     Igmp,
@@ -51,25 +51,25 @@ enum Says {
     Left,
 }
 
-/// A question that was heard.
+/// A query that was heard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Query {
     family: Family,
     older: bool,
-    /// Of one group only.
+    /// The group, if the query is for one only.
     group: Option<Gid>,
-    /// Time to answer in.
+    /// Time in which to answer.
     within: u64,
 }
 
-/// Who listens.
+/// An adapter that listens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Listener {
-    /// Its port group, whose questions it answers.
+    /// Its port group, whose queries it answers.
     pub group: GroupId,
-    /// The adapter's station.
+    /// MAC of the adapter's station.
     pub mac: Mac,
-    /// Its IPv4 address; reports without one come from 0.0.0.0.
+    /// Its IPv4 address; without one, reports come from 0.0.0.0.
     pub ip: Option<Ipv4Addr>,
 }
 
@@ -77,36 +77,36 @@ pub struct Listener {
 struct Member {
     who: Listener,
     groups: BTreeSet<Gid>,
-    /// Groups that came or went, and how often that is still to be told.
+    /// Groups that came or went, and how often each change is still to be reported.
     changes: BTreeMap<Gid, u8>,
     tell_at: Option<u64>,
     answers: BTreeMap<Family, Answer>,
-    /// Its entry among the deadlines.
+    /// The member's entry among the deadlines.
     entry: Option<u64>,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
 struct Answer {
     due: Option<u64>,
-    /// The last one.
+    /// When the last answer was given.
     given: Option<u64>,
 }
 
-/// All adapters' listening. Times are nanoseconds of any clock that does not go back.
+/// What all adapters listen to. Times are nanoseconds of any clock that does not go back.
 #[derive(Default, Debug)]
 pub struct Reports {
     members: BTreeMap<PortId, Member>,
-    /// Those with members.
+    /// The port groups with members.
     networks: BTreeMap<GroupId, Network>,
-    /// When each has something to tell, if it has: no look at those whose time has not come.
+    /// When members have something to report, so that none is looked at before its time.
     deadlines: BTreeSet<(u64, PortId)>,
-    /// Members that were looked at.
+    /// Number of members that were looked at.
     #[cfg(test)]
     looks: usize,
 }
 
 impl Reports {
-    /// An adapter listens to these groups from now on, and to no others.
+    /// Makes an adapter listen to exactly these groups from now on.
     pub fn listen(&mut self, port: PortId, who: Listener, groups: &[Gid], now: u64) {
         let groups = groups.iter().copied().filter(|group| is_told(*group));
         let groups: BTreeSet<_> = groups.collect();
@@ -129,7 +129,7 @@ impl Reports {
         self.schedule(port);
     }
 
-    /// An adapter is gone; nobody tells that its groups are left.
+    /// Forgets an adapter that is gone; nobody reports that it left its groups.
     pub fn forget(&mut self, port: PortId) {
         let Some(member) = self.members.remove(&port) else {
             return;
@@ -147,7 +147,7 @@ impl Reports {
         }
     }
 
-    /// Something about a member may have changed when it has something to tell.
+    /// Updates the deadline of a member, which may have changed.
     fn schedule(&mut self, port: PortId) {
         let Some(member) = self.members.get_mut(&port) else {
             return;
@@ -167,7 +167,7 @@ impl Reports {
         member.entry = due;
     }
 
-    /// Tells everything again, as to a switch that has just been plugged in.
+    /// Reports everything again, as to a switch that has just been plugged in.
     pub fn tell_again(&mut self, now: u64) {
         let mut told = Vec::new();
         let members = self.members.iter_mut();
@@ -180,13 +180,13 @@ impl Reports {
         told.into_iter().for_each(|port| self.schedule(port));
     }
 
-    /// Whether a frame asks who listens.
+    /// Whether a frame is a membership query.
     pub fn is_query(frame: &[u8]) -> bool {
         question(frame).is_some()
     }
 
-    /// Hears a frame that came for all of a port group; `random` spreads answers over the time that a query
-    /// grants. `true` if it was a query.
+    /// Takes a frame that came for all of a port group; `random` spreads answers over the time that a query grants.
+    /// `true` if it was a query.
     pub fn hear(
         &mut self,
         group: GroupId,
@@ -208,12 +208,12 @@ impl Reports {
         true
     }
 
-    /// When [`Reports::poll`] has something to tell.
+    /// When [`Reports::poll`] has something to report.
     pub fn next_deadline(&self) -> Option<u64> {
         self.deadlines.first().map(|entry| entry.0)
     }
 
-    /// The frames that are due, and whose.
+    /// Returns the frames that are due, each with its port.
     pub fn poll(&mut self, now: u64) -> Vec<(PortId, Vec<u8>)> {
         let mut frames = Vec::new();
         while let Some((at, port)) = self.deadlines.first().copied()
@@ -245,7 +245,7 @@ impl Member {
         }
     }
 
-    /// It listens to what is asked for.
+    /// Schedules an answer to a query that concerns the member.
     fn hear(&mut self, query: &Query, now: u64, random: u32) {
         let answer = self.answers.entry(query.family).or_default();
         let delay = ((u128::from(query.within) * u128::from(random)) >> 32) as u64;
@@ -299,7 +299,8 @@ impl Member {
         self.tell_at = (!self.changes.is_empty()).then_some(now + TOLD_APART);
     }
 
-    /// Of those groups that are of one family; whether it `says` so in the older version comes with what.
+    /// Returns reports for the groups that are of one family; `says` holds the kind of report and whether the version
+    /// is older.
     fn report(&self, of: Family, says: (Says, bool), groups: &[Gid]) -> Vec<Vec<u8>> {
         let groups = groups.iter().copied();
         let groups: Vec<_> = groups.filter(|group| family(*group) == of).collect();
@@ -314,7 +315,7 @@ fn family(group: Gid) -> Family {
     group.to_ipv4().map_or(Family::Mld, |_| Family::Igmp)
 }
 
-/// Groups that stay on the link or on the machine are never told (RFC 3376 section 6, RFC 3810
+/// Whether a group is reported: groups that stay on the link or on the machine never are (RFC 3376 section 6, RFC 3810
 /// section 6: all systems, all nodes; RFC 4541 2.1.2: 224.0.0.0/24 is flooded anyway).
 fn is_told(group: Gid) -> bool {
     const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
@@ -336,8 +337,8 @@ fn question(frame: &[u8]) -> Option<Query> {
     }
 }
 
-/// How long an answer may take, in the units of the query: a number, or one with a mantissa of
-/// `bits` bits and an exponent of three behind a one (RFC 3376 4.1.1, RFC 3810 5.1.3).
+/// Returns how long an answer may take, in the units of the query: a plain number, or one with a mantissa of `bits`
+/// bits behind an implied one, and an exponent of three bits (RFC 3376 4.1.1, RFC 3810 5.1.3).
 fn granted(code: u16, bits: u32) -> u64 {
     let code = u64::from(code);
     let limit = 1 << (bits + 3);

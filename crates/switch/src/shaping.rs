@@ -1,55 +1,55 @@
-//! Meters: how much may pass in a time, by the generic cell rate algorithm (ITU-T I.371).
+//! Meters: how much may pass in a given time, by the generic cell rate algorithm (ITU-T I.371).
 //!
 //! ```text
 //!   paid up to now                 now                     arrival
 //!   ───────┴────────────────────────┼─────── burst ───────────┤ ─ ─ further: closed until it is near
 //!                                   └ each charge moves `arrival` by its amount / rate
 //! ```
-//! A meter holds the moment at which all that has passed would have passed at its rate. It is open while
-//! that moment is at most a burst ahead. What passes is charged afterwards, so the last charge may go
-//! beyond it, and whoever comes next waits for that.
+//! A meter holds the moment at which everything that has passed would have passed at its rate. It is open while that
+//! moment is at most a burst ahead. What passes is charged afterwards, so the last charge may go beyond the burst, and
+//! the next sender waits for that.
 //!
-//! All is in atomics: several threads share a meter without a lock, and a rate is changed while it works.
+//! The whole state is in atomics: several threads share a meter without a lock, and a rate may change during operation.
 
 use core::num::NonZeroU64;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// Parts of a nanosecond that moments are counted in: 64 bytes at 100 Gbit/s take 5.12 ns, and whole
-/// nanoseconds would be 2 % wrong. 64 bits of them last 9 years.
+/// Parts of a nanosecond in which moments are counted: 64 bytes at 100 Gbit/s take 5.12 ns, and whole nanoseconds would
+/// be 2 % off. 64 bits of them last 9 years.
 const PARTS: u64 = 64;
 
 const NS_A_SECOND: u64 = 1_000_000_000;
 
-/// How far a meter may run ahead: somebody who waits is woken late by as much as a scheduler's tick, and
-/// has to make up for it.
+/// How far a meter may run ahead: a waiting sender is woken late by as much as a scheduler's tick, and has to make up
+/// for it.
 pub const BURST_NS: u64 = 4_000_000;
 
-/// One rate. Without one it is always open.
+/// A meter for one rate. Without a rate it is always open.
 #[derive(Default, Debug)]
 pub struct Meter {
-    /// Units a second; 0 is none.
+    /// Units a second; 0 is no rate.
     rate: AtomicU64,
-    /// See the module; in [`PARTS`].
+    /// The moment that the module describes, in [`PARTS`].
     arrival: AtomicU64,
 }
 
 impl Meter {
-    /// Its rate.
+    /// Returns the rate.
     pub fn rate(&self) -> Option<NonZeroU64> {
         NonZeroU64::new(self.rate.load(Relaxed))
     }
 
-    /// Another rate from now on, or none. What was owed at the old one is forgotten.
+    /// Sets or removes the rate. What was owed at the old one is forgotten.
     pub fn set_rate(&self, rate: Option<NonZeroU64>) {
         let rate = rate.map_or(0, NonZeroU64::get);
         if self.rate.swap(rate, Relaxed) != rate {
-            // Whoever sees the new moment sees the new rate, too.
+            // A thread that sees the new moment also sees the new rate.
             self.arrival.store(0, Release);
         }
     }
 
-    /// Nanoseconds until it is open; 0 if it is.
+    /// Returns the nanoseconds until the meter is open; 0 if it is.
     pub fn wait_ns(&self, now_ns: u64) -> u64 {
         if self.rate.load(Relaxed) == 0 {
             return 0;
@@ -58,21 +58,21 @@ impl Meter {
         open_at.saturating_sub(now_ns).saturating_sub(BURST_NS)
     }
 
-    /// So much has passed.
+    /// Charges an amount that has passed.
     pub fn charge(&self, amount: u64, now_ns: u64) {
         if self.rate.load(Relaxed) == 0 {
             return;
         }
         let now = now_ns.saturating_mul(PARTS);
-        // It never refuses: the result is of no use.
+        // The update never fails, so its result is of no use.
         let _ = self.arrival.fetch_update(AcqRel, Acquire, |arrival| {
             let taken = self.time_of(amount)?;
             Some(arrival.max(now).saturating_add(taken))
         });
     }
 
-    /// So much has passed, which it is told of whether it was open or not: what passes while it is closed takes it no
-    /// further ahead than two bursts, so that it opens soon after.
+    /// Counts an amount that has passed, whether the meter was open or not. What passes while it is closed takes it at
+    /// most two bursts ahead, so that it opens soon after.
     pub fn note(&self, amount: u64, now_ns: u64) {
         if self.rate.load(Relaxed) == 0 {
             return;
@@ -89,7 +89,7 @@ impl Meter {
         });
     }
 
-    /// How long an amount takes, in [`PARTS`].
+    /// Returns how long an amount takes, in [`PARTS`].
     fn time_of(&self, amount: u64) -> Option<u64> {
         let rate = self.rate()?.get();
         let parts = u128::from(amount) * u128::from(NS_A_SECOND * PARTS);
@@ -109,7 +109,7 @@ mod tests {
         meter
     }
 
-    /// Sends amounts as early as the meter lets them go, from a moment on; what passed within `ns`.
+    /// Sends amounts as early as the meter allows, beginning at `from`; returns what passed within `ns`.
     fn passed(meter: &Meter, amount: u64, from: u64, ns: u64) -> u64 {
         let (mut now, mut passed) = (from, 0);
         loop {
@@ -200,7 +200,7 @@ mod tests {
             // Long enough for a thousand amounts and a thousand bursts.
             let one = (u128::from(amount) * u128::from(NS_A_SECOND) / u128::from(rate)) as u64 + 1;
             let ns = (one * 1000).max(BURST_NS * 1000);
-            // Not more steps than a test has time for.
+            // Limits the steps to what a test has time for.
             prop_assume!(ns / one <= 2_000_000);
             let passed = passed(&meter(rate), amount, 5, ns);
             let due = (u128::from(rate) * u128::from(ns) / u128::from(NS_A_SECOND)) as u64;

@@ -11,12 +11,12 @@ use vrdma_wire::Mac;
 
 use crate::{GroupId, PortId, UplinkId};
 
-/// Learned stations of one port. Beyond, new ones are not learned until old ones age: frames to
-/// them are flooded, as to any unknown station.
+/// Most learned stations of one port. Beyond that, new ones are not learned until old ones age: frames to them are
+/// flooded, as to any unknown station.
 pub const MAX_MACS_PER_PORT: usize = 256;
 
-/// Learned stations of one group behind one uplink; as with ports beyond. Far more than hosts on a
-/// network that broadcasts reach.
+/// Most learned stations of one group behind one uplink, with the same effect beyond. Far more than the hosts that
+/// broadcasts of one network reach.
 pub const MAX_MACS_PER_UPLINK: usize = 4096;
 
 /// A station not heard for this long is forgotten (IEEE 802.1D, the default ageing time of 300 s).
@@ -70,13 +70,13 @@ pub(crate) struct Stations {
 }
 
 impl Stations {
-    /// Where `mac` was last heard.
+    /// Returns where `mac` was last heard.
     pub(crate) fn find(&self, group: GroupId, mac: Mac, now: u64) -> Option<Location> {
         let station = self.stations.get(&(group, mac))?;
         station.is_fresh(now).then_some(station.place)
     }
 
-    /// `mac` was heard at `place` in `group`.
+    /// Notes that `mac` was heard at `place` in `group`.
     pub(crate) fn hear(&mut self, place: Location, group: GroupId, mac: Mac, now: u64) {
         match self.stations.get_mut(&(group, mac)) {
             Some(station) if station.place == place => station.heard = now,
@@ -87,8 +87,8 @@ impl Stations {
         }
     }
 
-    /// A new station, or one that has moved. It stays where it was when the new place's share is
-    /// full, and ages there.
+    /// Learns a new station, or one that has moved. If the share of the new place is full, the station stays where it
+    /// was, and ages there.
     fn learn(
         &mut self,
         place: Location,
@@ -136,7 +136,7 @@ impl Stations {
         share.macs.len() < place.macs_max()
     }
 
-    /// `mac` is configured from now on and no longer learned.
+    /// Forgets `mac`, which is configured from now on and no longer learned.
     pub(crate) fn forget(&mut self, group: GroupId, mac: Mac) {
         let station = self.stations.remove(&(group, mac));
         if let Some(share) =
@@ -146,7 +146,7 @@ impl Stations {
         }
     }
 
-    /// All of `group` that was heard at a place is forgotten.
+    /// Forgets all stations of `group` that were heard at a place.
     pub(crate) fn forget_place(&mut self, place: Location, group: GroupId) {
         let share = self.shares.remove(&(place, group)).unwrap_or_default();
         for mac in share.macs {

@@ -14,23 +14,23 @@ pub struct MessageCounts {
     pub bytes: u64,
 }
 
-/// Why a message for queue pair 1 of a port was not taken: a datagram of management, where no engine counts it.
+/// Why a management datagram for queue pair 1 of a port was not taken, where no engine counts it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Untaken {
     /// It is no datagram.
     UnknownQp,
-    /// Its Q_Key is not that of management.
+    /// Its Q_Key is not that of management datagrams.
     WrongQkey,
-    /// It is of another partition.
+    /// It belongs to another partition.
     WrongPkey,
-    /// It is longer or shorter than all of them, or its sender's memory was gone.
+    /// It is longer or shorter than management datagrams are, or its sender's memory was gone.
     Malformed,
-    /// Too many wait already.
+    /// Too many datagrams wait already.
     NoRoom,
 }
 
 impl Untaken {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 5] = [
         Self::UnknownQp,
         Self::WrongQkey,
@@ -52,19 +52,19 @@ pub struct TrafficCounts {
 }
 
 impl TrafficCounts {
-    /// Datagrams of management for the port that were not taken, for this reason.
+    /// Returns the number of management datagrams for the port that were not taken for this reason.
     pub fn untaken(&self, reason: Untaken) -> u64 {
         self.untaken[reason as usize]
     }
 
-    /// Messages from the port that had no route, for this reason.
+    /// Returns the number of messages from the port that had no route for this reason.
     pub fn dropped(&self, reason: NoRoute) -> u64 {
         self.drops[reason as usize]
     }
 }
 
-/// Counters of a port. Whoever carries messages keeps a handle beside the cached route and counts
-/// without asking the fabric again; each is exact, several read together may be a message apart.
+/// Counters of a port. A carrier of messages keeps a handle beside the cached route and counts without asking the
+/// fabric again. Each counter is exact; several read together may be a message apart.
 #[derive(Default, Debug)]
 pub struct Traffic {
     sent: Count,
@@ -94,12 +94,12 @@ impl Count {
 }
 
 impl Traffic {
-    /// One message from the port was carried.
+    /// Counts a message from the port that was carried.
     pub fn count_sent(&self, bytes: u64) {
         self.sent.add(bytes);
     }
 
-    /// One message was delivered to the port.
+    /// Counts a message that was delivered to the port.
     pub fn count_received(&self, bytes: u64) {
         self.received.add(bytes);
     }
@@ -108,12 +108,12 @@ impl Traffic {
         self.drops[reason as usize].fetch_add(1, Relaxed);
     }
 
-    /// A datagram of management for the port was not taken.
+    /// Counts a management datagram for the port that was not taken.
     pub fn count_untaken(&self, reason: Untaken) {
         self.untaken[reason as usize].fetch_add(1, Relaxed);
     }
 
-    /// The counters now.
+    /// Returns the counters now.
     pub fn counts(&self) -> TrafficCounts {
         TrafficCounts {
             sent: self.sent.read(),

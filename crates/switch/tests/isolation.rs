@@ -9,7 +9,7 @@ use vrdma_wire::{Gid, Mac};
 
 const PORTS: u32 = 8;
 
-/// Few MACs for many ports, so that everything collides: some configured, some not.
+/// Makes few MACs for many ports, so that everything collides: some configured, some not.
 fn macs() -> impl Strategy<Value = Mac> {
     prop_oneof![
         8 => (0u8..12).prop_map(|last| Mac([2, 0, 0, 0, 0, last])),
@@ -64,12 +64,12 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec(event, 1..200)
 }
 
-/// What the switch should know, kept in the plainest way.
+/// What the switch should know, kept in the simplest form.
 #[derive(Default)]
 struct Model {
     now: u64,
     ports: BTreeMap<PortId, (GroupId, Mac)>,
-    /// Where and when a station was heard last.
+    /// Where and when each station was last heard.
     heard: BTreeMap<(GroupId, Mac), (PortId, u64)>,
     bound: Vec<(PortId, Gid)>,
 }
@@ -105,7 +105,7 @@ impl Model {
         self.bound.retain(|(other, _)| *other != port);
     }
 
-    /// Who gets a frame; `None` when it is dropped.
+    /// Returns the ports that get a frame; `None` if it is dropped.
     fn frame(&mut self, port: PortId, to: Mac, from: Mac) -> Option<Vec<PortId>> {
         let (group, _) = *self.ports.get(&port)?;
         let owner = self.configured(group, from);
@@ -225,7 +225,7 @@ impl World {
         Ok(())
     }
 
-    /// Every route there is, for comparing before and after.
+    /// Returns all routes, to compare before and after.
     fn routes(&self) -> Vec<Option<PortId>> {
         let gids: Vec<Gid> = (0..PORTS)
             .flat_map(|port| self.fabric.gids(PortId(port)))

@@ -1,12 +1,11 @@
-//! How many packets one thread takes from one adapter to another, frames included.
+//! How many packets one thread takes from one adapter to another, including their frames.
 //!
-//! Question: what does the engine cost a packet when nothing else does anything? One packet is: the
-//! requester cuts it, it is built with its ICRC, parsed with its ICRC, decoded and executed, and its
-//! bytes are copied into place; answers go the same way back.
+//! Question: what does a packet cost in the engine alone? For one packet, the requester cuts it, it is built with its
+//! ICRC, parsed with its ICRC, decoded and executed, and its bytes are copied into place. Answers go the same way back.
 //!
 //! Limit: a payload is copied twice and hashed twice, headers are written and read once.
 //!
-//! `cargo run --release -p vrdma-verbs --example packet_rate`, prints one line for each case.
+//! `cargo run --release -p vrdma-verbs --example packet_rate` prints one line for each case.
 
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
@@ -161,7 +160,7 @@ impl End {
         }
     }
 
-    /// Sends all that may go now to the peer; how many frames that was.
+    /// Sends everything that may go now to the peer; returns the number of frames.
     fn transmit(&mut self, peer: &mut Self, now: Time) -> u64 {
         let link = Link {
             source: Mac([2, 0, 0, 0, 0, 1]),
@@ -196,7 +195,7 @@ impl End {
     }
 }
 
-/// The only frame of a unit, in the buffer.
+/// Writes the only frame of a unit into the buffer.
 fn only<'b>(made: &Frames<'_, ()>, memory: &Bytes, buffer: &'b mut [u8]) -> &'b [u8] {
     let length = made.lengths().next().expect("one frame");
     let written = made.write(memory, &mut [&mut *buffer]);
@@ -212,7 +211,7 @@ fn pair(mtu: Mtu) -> [End; 2] {
     ends
 }
 
-/// Of this thread: what else runs on the machine does not count.
+/// Returns the CPU time of this thread, so that other load on the machine does not count.
 fn cpu_seconds() -> f64 {
     let times = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
     let nanoseconds = times
@@ -222,7 +221,7 @@ fn cpu_seconds() -> f64 {
     nanoseconds.expect("a number") / 1e9
 }
 
-/// Messages and frames for each second of this thread.
+/// Returns messages and frames for each second of this thread.
 fn measure(mtu: Mtu, bytes: u32, read: bool) -> (f64, f64) {
     let [mut a, mut b] = pair(mtu);
     let remote = Remote {

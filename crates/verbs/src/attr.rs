@@ -1,11 +1,11 @@
-//! Attributes of queue pairs, with the numbering of `ibv_modify_qp`, which the PVRDMA command channel
-//! and the process front end share.
+//! Attributes of queue pairs. Their numbering is that of `ibv_modify_qp`, which the PVRDMA command channel and the
+//! process front end share.
 
 use bitflags::bitflags;
 use vrdma_wire::{Gid, Mac, Mtu, Psn, Qkey, Qpn};
 
 bitflags! {
-    /// Rights on memory and on a queue pair (IBTA 10.6.3).
+    /// Access rights on memory and on a queue pair (IBTA 10.6.3).
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct Access: u32 {
         /// The owner's adapter may write (receives, READ results).
@@ -16,11 +16,11 @@ bitflags! {
         const REMOTE_READ = 4;
         /// Peers may do atomics.
         const REMOTE_ATOMIC = 8;
-        /// Memory windows may be bound to it.
+        /// Memory windows may be bound to the memory.
         const BIND_WINDOW = 16;
     }
 
-    /// Which attributes a modify names: `enum ib_qp_attr_mask`.
+    /// The attributes that a modify names: `enum ib_qp_attr_mask`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct AttrMask: u32 {
         /// `state`
@@ -61,7 +61,7 @@ bitflags! {
         const MAX_DEST_RD_ATOMIC = 1 << 17;
         /// `path_migration`
         const PATH_MIG_STATE = 1 << 18;
-        /// Resizing the queues: always refused.
+        /// Resizing of the queues: always refused.
         const CAP = 1 << 19;
         /// `dest_qpn`
         const DEST_QPN = 1 << 20;
@@ -72,7 +72,7 @@ bitflags! {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum QpState {
-    /// Fresh or recycled.
+    /// Fresh or reset.
     #[default]
     Reset = 0,
     /// Receives may be posted.
@@ -81,7 +81,7 @@ pub enum QpState {
     Rtr = 2,
     /// Receives and sends.
     Rts = 3,
-    /// Sends nothing new.
+    /// Sends no new requests.
     Sqd = 4,
     /// The send queue failed (datagram QPs only).
     Sqe = 5,
@@ -90,7 +90,7 @@ pub enum QpState {
 }
 
 impl QpState {
-    /// From the verbs' code.
+    /// Returns the state with a verbs' code.
     pub const fn from_code(code: u32) -> Option<Self> {
         Some(match code {
             0 => Self::Reset,
@@ -105,8 +105,8 @@ impl QpState {
     }
 }
 
-/// State of path migration, with the verbs' codes (IBTA 17.2.8). A RoCE port has no alternate
-/// path, so it is always the first.
+/// State of path migration, with the verbs' codes (IBTA 17.2.8). A RoCE port has no alternate path, so the state is
+/// always `Migrated`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum PathMigration {
@@ -120,7 +120,7 @@ pub enum PathMigration {
 }
 
 impl PathMigration {
-    /// From the verbs' code.
+    /// Returns the state with a verbs' code.
     pub const fn from_code(code: u32) -> Option<Self> {
         Some(match code {
             0 => Self::Migrated,
@@ -131,12 +131,12 @@ impl PathMigration {
     }
 }
 
-/// Where packets of a connection go, and from which of our GIDs.
+/// Destination of a connection's packets, and the local GID that they come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Address {
     /// Destination.
     pub dgid: Gid,
-    /// Our entry of the GID table.
+    /// Index of the local GID in the GID table.
     pub sgid_index: u8,
     /// IP hop limit.
     pub hop_limit: u8,
@@ -148,13 +148,13 @@ pub struct Address {
     pub sl: u8,
     /// Port, 1.
     pub port: u8,
-    /// Destination's Ethernet address as the guest resolved it, zero if it did not: for answers to
-    /// queries and for frames on a wire, never used to decide which adapter a message is for.
+    /// Destination's Ethernet address as the guest resolved it, zero if it did not. It is used for answers to queries
+    /// and for frames on a wire, never to decide which adapter a message is for.
     pub dmac: [u8; 6],
 }
 
 impl Address {
-    /// The destination's Ethernet address, unless it is zero.
+    /// Returns the destination's Ethernet address, unless it is zero.
     pub fn dmac(&self) -> Option<Mac> {
         (self.dmac != [0; 6]).then_some(Mac(self.dmac))
     }
@@ -165,11 +165,11 @@ impl Address {
 pub struct QpAttr {
     /// Target state.
     pub state: QpState,
-    /// The state the caller believes the QP to be in; in answers to queries, the state.
+    /// The state that the caller believes the QP to be in; in answers to queries, the state.
     pub current_state: QpState,
     /// Raise SQ_DRAINED when SQD is reached.
     pub sqd_event: bool,
-    /// What the peer may do.
+    /// Access rights of the peer.
     pub access: Access,
     /// Partition key entry, 0.
     pub pkey_index: u16,
@@ -179,7 +179,7 @@ pub struct QpAttr {
     pub qkey: Qkey,
     /// Path of a connection.
     pub address: Address,
-    /// Payload of one packet.
+    /// Path MTU: most payload of one packet.
     pub path_mtu: Mtu,
     /// Retry time-out, 4.096 us * 2^n, 0 is for ever.
     pub timeout: u8,
@@ -189,18 +189,18 @@ pub struct QpAttr {
     pub rnr_retry: u8,
     /// Expected first PSN of the peer.
     pub rq_psn: Psn,
-    /// Our first PSN.
+    /// First PSN that this end sends.
     pub sq_psn: Psn,
-    /// READs and atomics that we may have outstanding.
+    /// READs and atomics that this end may have outstanding.
     pub max_rd_atomic: u8,
     /// READs and atomics that the peer may have outstanding.
     pub max_dest_rd_atomic: u8,
-    /// RNR timer code that we ask of the peer, 0 to 31 (IBTA table 45).
+    /// RNR timer code that the peer is asked to use, 0 to 31 (IBTA table 45).
     pub min_rnr_timer: u8,
     /// The peer's QP.
     pub dest_qpn: Qpn,
     /// Path migration: [`PathMigration::Migrated`] is the only value allowed.
     pub path_migration: PathMigration,
-    /// In answers to queries only: SQD is reached, but messages that began before are not done.
+    /// In answers to queries only: SQD is reached, but earlier messages are not done.
     pub sq_draining: bool,
 }

@@ -6,8 +6,8 @@
 //!   pieces of 5..15:   A 5..10, C 0..5
 //! ```
 //!
-//! Keys are checked for the pieces touched, when they are touched: a region may go between two units
-//! of a message.
+//! Keys are checked only for the touched pieces, at the time of the access: a region may go between two units of a
+//! message.
 
 use alloc::vec::Vec;
 
@@ -18,14 +18,14 @@ use crate::shared::Shared;
 use crate::unit::{Payload, bytes_of};
 use crate::work::Sge;
 
-/// Why bytes did not get where they should.
+/// Reason why bytes were not moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum MoveError {
-    /// A key, a bound or a right of the local buffers, or their memory is gone.
+    /// A key, a bound or a right of the local buffers is wrong, or their memory is gone.
     Local,
-    /// The other side's memory is gone.
+    /// The memory of the other side is gone.
     Source,
-    /// Memory of either side may come yet.
+    /// Memory of either side is not there yet.
     Late,
 }
 
@@ -39,31 +39,31 @@ impl From<CopyFault> for MoveError {
     }
 }
 
-/// Bytes that a list holds.
+/// Returns how many bytes a list holds.
 #[inline]
 pub(crate) fn total(sges: &[Sge]) -> u64 {
     match sges {
-        // As nearly all have.
+        // Nearly all lists have one entry.
         [only] => only.length.into(),
         all => all.iter().map(|sge| u64::from(sge.length)).sum(),
     }
 }
 
-/// The bytes that a unit carries, wherever they are.
+/// The bytes that a unit carries, wherever they lie.
 pub(crate) enum Carried<'a, R, M> {
     /// Stretches of the sender's memory.
     Stretches(&'a [Stretch<R>], &'a M),
-    /// What a packet brought.
+    /// Payload of a received packet.
     Bytes(&'a [u8]),
 }
 
-/// From so many bytes on a message fits neither into a core's own caches nor into its share of the last one.
+/// Messages from this length on fit neither into a core's own caches nor into its share of the last-level cache.
 const LONG_MESSAGE: u64 = 16 << 20;
 
 /// Shorter pieces gain nothing by non-temporal stores.
 const LONG_PIECE: u64 = 64 << 10;
 
-/// Copies a piece of a message, or into a buffer, of so many bytes.
+/// Copies a piece of a message or buffer whose whole length is `message`.
 #[inline]
 fn copy_piece<M: Memory>(
     memory: &M,
@@ -106,7 +106,7 @@ impl<'a, R, M> Carried<'a, R, M> {
         }
     }
 
-    /// How many bytes it holds.
+    /// Returns how many bytes it holds.
     #[inline]
     pub(crate) fn length(&self) -> u64 {
         match self {
@@ -117,7 +117,7 @@ impl<'a, R, M> Carried<'a, R, M> {
 }
 
 impl<R, M: Memory<Region = R>> Carried<'_, R, M> {
-    /// Copies it behind what is there.
+    /// Appends it to `bytes`.
     pub(crate) fn append_to(self, bytes: &mut Vec<u8>) -> Result<(), Fault> {
         match self {
             Self::Bytes(these) => bytes.extend_from_slice(these),
@@ -132,7 +132,7 @@ impl<R, M: Memory<Region = R>> Carried<'_, R, M> {
         Ok(())
     }
 
-    /// Copies it into one region from `offset` on. It is of a message of so many bytes.
+    /// Copies it into one region from `offset` on. It belongs to a message of `message` bytes.
     #[inline]
     pub(crate) fn store(
         self,
@@ -160,9 +160,9 @@ impl<R, M: Memory<Region = R>> Carried<'_, R, M> {
     }
 }
 
-/// The pieces of `length` bytes from `offset` on; empty ones are skipped unchecked. An address that
-/// would wrap sticks to the end of the address space, where no region has room for it.
-/// Each is a part of one buffer.
+/// Returns the pieces of `length` bytes from `offset` on, each a part of one buffer. Empty pieces are skipped
+/// unchecked. An address that would wrap is set to the end of the address space, where no region has room for the
+/// piece.
 pub(crate) fn pieces(sges: &[Sge], offset: u32, length: u32) -> impl Iterator<Item = Sge> {
     let mut skip = offset;
     let mut left = length;
@@ -188,7 +188,7 @@ impl<R> Shared<R> {
         })
     }
 
-    /// Appends references to `length` bytes of the list from `offset` on, to be read.
+    /// Appends references to `length` bytes of the list from `offset` on, which will be read.
     #[inline]
     pub(crate) fn gather(
         &self,
@@ -201,7 +201,7 @@ impl<R> Shared<R> {
         R: Clone,
     {
         match sges {
-            // As nearly all messages are.
+            // Nearly all messages are a whole buffer.
             [only] if offset == 0 && length == only.length => {
                 if length > 0 {
                     gather.push(self.to_read(pd, *only)?);
@@ -216,7 +216,7 @@ impl<R> Shared<R> {
         Some(())
     }
 
-    // In the place of its callers: what it returns is large.
+    // Inlined into its callers, since its result is large.
     #[inline(always)]
     fn to_read(&self, pd: PdId, piece: Sge) -> Option<Stretch<R>>
     where

@@ -1,4 +1,4 @@
-//! What operations cost, in objects looked at: it may not depend on what others have.
+//! The cost of operations, in objects looked at: it may not depend on what others have.
 
 use vrdma_wire::{Gid, Mac, Mtu, Qpn, Rkey};
 
@@ -13,7 +13,7 @@ use crate::{Hca, Pace, Time};
 const OWN: Owner = Owner(1);
 const OTHER: Owner = Owner(2);
 
-/// An adapter of which one owner has a little and another one may have much.
+/// An adapter on which one owner has few objects and another one may have many.
 struct Adapter {
     hca: Hca<()>,
     pd: PdId,
@@ -49,7 +49,7 @@ impl Adapter {
         }
     }
 
-    /// One of everything, many times, for somebody else.
+    /// Makes an adapter on which another owner has `others` objects of each kind.
     fn crowded(others: u32) -> Self {
         let mut adapter = Self::new();
         let hca = &mut adapter.hca;
@@ -73,7 +73,7 @@ impl Adapter {
         }
     }
 
-    /// Objects looked at by an operation.
+    /// Returns how many objects an operation looks at.
     fn cost(&mut self, operation: impl FnOnce(&mut Hca<()>)) -> u64 {
         let before = self.hca.visits();
         operation(&mut self.hca);
@@ -100,7 +100,7 @@ fn register(hca: &mut Hca<()>, pd: PdId) -> MrKeys {
     hca.register(pd, spec).unwrap()
 }
 
-/// A queue pair in RTS.
+/// Makes a queue pair and takes it to a state in which it sends.
 fn sending(hca: &mut Hca<()>, spec: QpSpec) -> QpId {
     let qp = hca.create_qp(spec).unwrap();
     let mut attr = QpAttr {
@@ -127,7 +127,7 @@ fn sending(hca: &mut Hca<()>, spec: QpSpec) -> QpId {
     qp
 }
 
-/// A window of type 2 that a queue pair has bound.
+/// Makes a window of type 2 that a queue pair has bound.
 fn bind(hca: &mut Hca<()>, qp: QpId, pd: PdId, region: MrKeys) -> MwKeys {
     let window = hca.alloc_mw(pd, WindowKind::Two).unwrap();
     let bind = BindWindow {
@@ -147,7 +147,7 @@ fn bind(hca: &mut Hca<()>, qp: QpId, pd: PdId, region: MrKeys) -> MwKeys {
     window
 }
 
-/// What it costs beside so many objects of somebody else.
+/// Cost of an operation beside `others` objects of another owner.
 type Cost = fn(others: u32) -> u64;
 
 fn destroy_qp(others: u32) -> u64 {
@@ -198,14 +198,14 @@ fn nothing_costs_more_beside_many_objects_of_others() {
         ("fail_srq", fail_srq),
         ("destroy_owner", destroy_owner),
     ];
-    // One of others is a neighbour in the list of the peer that both are connected to.
+    // One object of the other owner is a neighbour: both queue pairs are in the list of the same peer.
     for (name, cost) in operations {
         assert_eq!(cost(1), cost(500), "{name}");
         assert!(cost(500) <= cost(0) + 1, "{name}");
     }
 }
 
-/// As many as a queue pair may have; one more is refused and changes nothing.
+/// A queue pair may bind a limited number of windows; one more is refused and changes nothing.
 #[test]
 fn windows_of_a_queue_pair_are_bounded() {
     let mut adapter = Adapter::new();
@@ -220,11 +220,11 @@ fn windows_of_a_queue_pair_are_bounded() {
     adapter.hca.deregister(region.id).unwrap();
 }
 
-/// Objects that a step of the reaper looks at, on average over a slice: one, its neighbours in the lists
-/// that it is in, and what these lists belong to.
+/// Most objects that a step of the reaper looks at, on average over a slice: the object that goes, its neighbours in
+/// its lists, and what these lists belong to.
 const STEP_VISITS: u64 = 16;
 
-/// 4096 queue pairs with a window each, beside 2^19 regions of somebody else.
+/// 4096 queue pairs with a window each, beside 2^19 regions of another owner.
 #[test]
 fn each_slice_of_the_reaper_keeps_to_its_budget() {
     const BUDGET: u32 = 64;
@@ -249,7 +249,7 @@ fn each_slice_of_the_reaper_keeps_to_its_budget() {
         assert!(cost <= u64::from(BUDGET) * STEP_VISITS, "{cost} objects");
         slices += 1;
     }
-    // A binding, a queue pair, a window and a region each, then the SRQ, the CQ, the domain, the owner.
+    // A binding, a queue pair, a window and a region for each, then the SRQ, the CQ, the domain and the owner.
     assert_eq!(slices, (4 * QPS + 4).div_ceil(BUDGET));
     assert_eq!(adapter.hca.counts().mrs, 1 << 19);
 }

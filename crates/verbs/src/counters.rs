@@ -1,6 +1,6 @@
-//! What an adapter has done since it was made.
+//! Counters of what an adapter has done since it was made.
 
-/// Messages by kind, and payload bytes.
+/// Messages by kind, and their payload bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs)] // the names are the kinds
 pub struct Traffic {
@@ -20,22 +20,22 @@ pub struct Drops {
     pub unknown_qp: u64,
     /// The QP does not receive in its state.
     pub wrong_state: u64,
-    /// Not from the peer that the QP is connected to.
+    /// Not from the QP's connected peer.
     pub wrong_peer: u64,
-    /// In a partition that is not ours.
+    /// In a foreign partition.
     pub wrong_pkey: u64,
     /// To a GID that is not bound.
     pub unbound_gid: u64,
-    /// A datagram with another key than the QP's.
+    /// A datagram with a Q_Key other than the QP's.
     pub wrong_qkey: u64,
-    /// A datagram longer than the port's MTU, or with a tail that datagrams have not; a unit of an
-    /// unreliable connection that does not go with its message or its receive.
+    /// A datagram longer than the port's MTU, or with a tail that datagrams do not have; a unit of an unreliable
+    /// connection that does not fit its message or its receive.
     pub malformed: u64,
-    /// Found no receive, and its service does not say so.
+    /// No receive was there, and the service does not report that.
     pub no_receive: u64,
-    /// A WRITE of an unreliable connection that named memory which it may not write.
+    /// A WRITE of an unreliable connection to memory that it may not write.
     pub no_access: u64,
-    /// Out of sequence, after the gap was reported or where nobody reports it.
+    /// Out of sequence, after the gap was reported or on a service that reports no gaps.
     pub out_of_sequence: u64,
     /// The sender's memory was gone when its payload was fetched.
     pub source_fault: u64,
@@ -44,8 +44,8 @@ pub struct Drops {
 }
 
 impl Drops {
-    /// What a port tells of wrong partition keys and of datagrams' wrong keys: counters of 16 bits that stop at their
-    /// last number (IBTA 14.2.5.6, P_KeyViolations and Q_KeyViolations).
+    /// Returns what a port reports of wrong partition keys and of datagrams' wrong Q_Keys: counters of 16 bits that
+    /// stop at their largest number (IBTA 14.2.5.6, P_KeyViolations and Q_KeyViolations).
     pub fn key_violations(&self) -> [u16; 2] {
         [self.wrong_pkey, self.wrong_qkey].map(|count| u16::try_from(count).unwrap_or(u16::MAX))
     }
@@ -58,9 +58,9 @@ pub struct Counters {
     pub sent: Traffic,
     /// Messages finished by our responders.
     pub received: Traffic,
-    /// What was dropped.
+    /// Dropped units.
     pub drops: Drops,
-    /// Requests seen again.
+    /// Requests that arrived again.
     pub duplicates: u64,
     /// Refusals by our responders, without the two below.
     pub naks_sent: u64,
@@ -80,7 +80,7 @@ pub struct Counters {
     pub congestion_received: u64,
     /// Notifications of congestion to peers.
     pub congestion_sent: u64,
-    /// Of the retries, because no response came in time.
+    /// Retries because no response came in time; `retries` includes them.
     pub timeouts: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Completion queues: only who owns them and who uses them. Entries and overflow are the front
-//! end's, which calls [`Hca::fail_cq`] when an entry does not fit.
+//! Completion queues: only their owners and users. Entries and overflow belong to the front end, which calls
+//! [`Hca::fail_cq`] when an entry does not fit.
 
 use alloc::vec::Vec;
 
@@ -15,12 +15,12 @@ use crate::work::Event;
 
 pub(crate) struct Cq {
     pub(crate) owner: Owner,
-    /// Those whose sends complete here.
+    /// Queue pairs whose sends complete here.
     pub(crate) senders: List<OfSendCq>,
-    /// Those whose receives complete here.
+    /// Queue pairs whose receives complete here.
     pub(crate) receivers: List<OfRecvCq>,
     pub(crate) failed: bool,
-    /// Bytes of messages that may go with its completions.
+    /// Bytes of messages that may still go with its completions.
     pub(crate) room: u32,
     of_owner: Link,
 }
@@ -49,7 +49,7 @@ impl Member<OfOwner> for Cq {
 }
 
 impl<R> Shared<R> {
-    /// A queue is in its place in the table: its owner knows it.
+    /// Registers a queue, which is in its place in the table, with its owner.
     pub(crate) fn enlist_cq(&mut self, id: CqId) {
         let Some(&Cq { owner, .. }) = self.cqs.get(id.0) else {
             return;
@@ -68,7 +68,7 @@ impl<R: Clone> Hca<R> {
         Ok(id)
     }
 
-    /// Errors: `InvalidHandle`, `InUse` while a QP completes there.
+    /// Destroys a completion queue. Errors: `InvalidHandle`, `InUse` while a QP completes there.
     pub fn destroy_cq(&mut self, id: CqId) -> Result<(), Error> {
         let cq = self.shared.cq(id)?;
         let owner = cq.owner;
@@ -82,8 +82,8 @@ impl<R: Clone> Hca<R> {
         Ok(())
     }
 
-    /// The queue overflowed or its ring is unusable: once, an event, and its QPs go to ERR
-    /// (IBTA 11.6.3).
+    /// Fails a queue that overflowed or whose ring is unusable: one event is raised, and its QPs go to ERR (IBTA
+    /// 11.6.3).
     pub fn fail_cq(&mut self, id: CqId) -> Result<(), Error> {
         let cq = self.shared.cq_mut(id)?;
         if core::mem::replace(&mut cq.failed, true) {
@@ -96,7 +96,7 @@ impl<R: Clone> Hca<R> {
         Ok(())
     }
 
-    /// The queue pairs that complete into it.
+    /// Returns the queue pairs that complete into it.
     pub fn qps_of_cq(&self, id: CqId) -> Vec<QpId> {
         let Some(cq) = self.shared.cqs.get(id.0) else {
             return Vec::new();

@@ -1,11 +1,11 @@
-//! Short messages that their owner puts in place, from its completion queue. Adapters know that as
-//! "scatter to CQE".
+//! Short messages that go with their completion, and that the owner of the completion queue puts in place. Real
+//! adapters call it "scatter to CQE".
 //!
 //! ```text
 //!   SEND, datagram ──► keys, bounds, rights ──► bytes kept here ──► front end ──► completion queue
 //! ```
 //!
-//! Only what nobody may look at before its completion goes that way: no WRITE does.
+//! Only bytes that nobody may look at before the completion go that way, so no WRITE does.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -20,11 +20,11 @@ use crate::object::{CqId, MrId, PdId};
 use crate::shared::Shared;
 use crate::work::{Completion, Sge};
 
-/// Longest message that goes with its completion. It is copied three times on its way: longer ones are
-/// stored for the same price.
+/// Longest message that goes with its completion. It is copied three times on its way: longer messages are stored for
+/// the same cost.
 pub const ENCLOSED_MAX: u32 = 4096 + 40;
 
-/// What a front end needs for a message beside its bytes, at most, and for each of its buffers.
+/// Most bytes that a front end needs for a message beside its payload, and for each of its buffers.
 pub const ENCLOSED_HEAD: u32 = 128;
 /// See [`ENCLOSED_HEAD`].
 pub const ENCLOSED_PIECE: u32 = 16;
@@ -32,7 +32,7 @@ pub const ENCLOSED_PIECE: u32 = 16;
 /// Messages on their way to the front end.
 #[derive(Default)]
 pub(crate) struct Enclosures {
-    /// A completion queue had room for some once.
+    /// Whether any completion queue has ever had room for one.
     is_used: bool,
     known: Vec<Enclosure>,
     pieces: Vec<Sge>,
@@ -45,7 +45,7 @@ struct Enclosure {
 }
 
 impl Enclosures {
-    /// Forgets what was begun behind these ends.
+    /// Forgets a message that was begun behind these ends.
     fn cut(&mut self, pieces: usize, bytes: usize) {
         self.pieces.truncate(pieces);
         self.bytes.truncate(bytes);
@@ -53,8 +53,8 @@ impl Enclosures {
 }
 
 impl<R> Hca<R> {
-    /// Lets so many bytes go with the completions of a queue from now on, counted with
-    /// [`ENCLOSED_HEAD`] and [`ENCLOSED_PIECE`]. Call it when the front end has taken all output.
+    /// Lets `bytes` go with the completions of a queue from now on, counted with [`ENCLOSED_HEAD`] and
+    /// [`ENCLOSED_PIECE`]. Call it when the front end has taken all output.
     pub fn set_enclosing_room(&mut self, id: CqId, bytes: u32) {
         if let Some(cq) = self.shared.cqs.get_mut(id.0) {
             cq.room = bytes;
@@ -62,8 +62,8 @@ impl<R> Hca<R> {
         }
     }
 
-    /// The message that goes with a completion, and where its bytes belong: buffers of the receive, as long
-    /// as they are together.
+    /// Returns the message that goes with a completion, and the buffers of the receive that it belongs in. Together
+    /// they are as long as the message.
     pub fn enclosed(&self, completion: &Completion) -> Option<(&[Sge], &[u8])> {
         let enclosures = &self.shared.enclosures;
         let enclosure = enclosures.known.get(completion.enclosed? as usize)?;
@@ -71,7 +71,7 @@ impl<R> Hca<R> {
         Some((sges, enclosures.bytes.get(enclosure.bytes.clone())?))
     }
 
-    /// The front end has taken all output.
+    /// Forgets all messages: the front end has taken all output.
     #[inline]
     pub fn forget_enclosed(&mut self) {
         let enclosures = &mut self.shared.enclosures;
@@ -82,7 +82,7 @@ impl<R> Hca<R> {
         }
     }
 
-    /// The key of a region for its owner.
+    /// Returns the key of a region for its owner.
     pub fn lkey_of(&self, region: MrId) -> Option<Lkey> {
         let mr = self.shared.mrs.get(region.0)?;
         Some(Lkey::from_parts(
@@ -91,14 +91,14 @@ impl<R> Hca<R> {
         ))
     }
 
-    /// The region or window that a key names, in whichever variant.
+    /// Returns the region or window that a key names, in any variant.
     #[inline]
     pub fn named_by(&self, lkey: Lkey) -> Option<MrId> {
         self.shared.mrs.slot_named(lkey.index()).map(MrId)
     }
 
-    /// Stores a message that a front end was given and its owner has not put in place: some of the buffers
-    /// are in a region that goes. Those that the owner has no right to any more are left out.
+    /// Stores a message that the front end has taken and the owner has not put in place, since some of its buffers are
+    /// in a region that goes. Buffers that the owner has no right to any more are left out.
     pub fn put_in_place<M: Memory<Region = R>>(
         &self,
         region: MrId,
@@ -114,7 +114,7 @@ impl<R> Hca<R> {
             let Some((now, later)) = rest.split_at_checked(sge.length as usize) else {
                 return;
             };
-            // A buffer that is not there any more is nobody's loss.
+            // Nobody misses the bytes of a buffer that is gone.
             let _ = self
                 .shared
                 .scatter_bytes(pd, (core::slice::from_ref(sge), 0), now, memory);
@@ -122,7 +122,7 @@ impl<R> Hca<R> {
         }
     }
 
-    /// The completion queues of whoever a region belongs to.
+    /// Returns the completion queues of a region's owner.
     pub fn cqs_beside(&self, region: MrId) -> Vec<CqId> {
         let shared = &self.shared;
         let owner = shared.mrs.get(region.0);
@@ -133,21 +133,21 @@ impl<R> Hca<R> {
     }
 }
 
-/// A whole message, and where it belongs.
+/// A whole message, and its destination.
 pub(crate) struct Incoming<'a, R, M> {
-    /// Where its completion goes.
+    /// Queue of its completion.
     pub(crate) cq: CqId,
     pub(crate) pd: PdId,
-    /// Of the receive.
+    /// Buffers of the receive.
     pub(crate) sges: &'a [Sge],
-    /// Comes before the payload.
+    /// Bytes in front of the payload.
     pub(crate) head: &'a [u8],
     pub(crate) payload: Carried<'a, R, M>,
 }
 
 impl<R> Shared<R> {
-    /// Takes a message along with its completion, if it is short, the completion queue has room and all its
-    /// buffers are of a kind that their owner fills. `None`: it is to be stored, or refused.
+    /// Lets a message go with its completion if it is short, the completion queue has room, and all its buffers are of
+    /// a kind that their owner fills. `None`: the message must be stored or refused.
     #[inline]
     pub(crate) fn enclose<M: Memory<Region = R>>(
         &mut self,
@@ -193,7 +193,7 @@ impl<R> Shared<R> {
         Ok(Some(known.len() as u32 - 1))
     }
 
-    /// Notes the buffers of a message: the room that it needs.
+    /// Notes the buffers of a message; returns the room that it needs.
     fn enclose_pieces<M: Memory<Region = R>>(
         &mut self,
         message: &Incoming<'_, R, M>,

@@ -5,7 +5,7 @@
 //!   IPv6   0..40 IPv6 header
 //! ```
 //!
-//! RoCEv2 annex A17.4.5.2: the area shows the IP header that the datagram travelled with.
+//! RoCEv2 annex A17.4.5.2: the area shows the IP header with which the datagram travelled.
 
 use core::net::Ipv4Addr;
 
@@ -14,7 +14,7 @@ use crate::unit::Route;
 /// Size of the area.
 pub(crate) const GRH_BYTES: u32 = 40;
 
-/// Next header: RoCEv2 rides on UDP.
+/// Next header of RoCEv2: UDP.
 const PROTOCOL_UDP: u8 = 17;
 /// UDP, BTH and DETH in front of the payload, ICRC behind it.
 const OVERHEAD: u32 = 8 + 12 + 8 + 4;
@@ -24,7 +24,7 @@ const IPV4_BYTES: u32 = 20;
 const IPV4_VERSION_AND_IHL: u8 = 0x45;
 const IPV4_DONT_FRAGMENT: u8 = 0x40;
 
-/// The area for a datagram of `payload` bytes.
+/// Makes the area for a datagram of `payload` bytes.
 pub(crate) fn header_area(route: &Route, payload: u32, imm: bool) -> [u8; GRH_BYTES as usize] {
     let padded = payload.next_multiple_of(4);
     let length = OVERHEAD + padded + if imm { IMM_BYTES } else { 0 };
@@ -62,7 +62,7 @@ fn ipv6_area(route: &Route, length: u32) -> [u8; 40] {
     area
 }
 
-/// Internet checksum (RFC 1071).
+/// Computes the Internet checksum (RFC 1071).
 fn checksum(header: &[u8]) -> u16 {
     let words = header.chunks_exact(2);
     let sum: u32 = words

@@ -1,4 +1,4 @@
-//! One adapter: its tables, its GIDs, and what it hands out.
+//! One adapter: its tables, its GIDs, and its outputs.
 
 use alloc::vec::Vec;
 
@@ -19,13 +19,13 @@ use crate::work::Output;
 /// First slot of the QP table: PVRDMA guests take QP handle 0 for "none".
 const FIRST_QP: u32 = 1;
 
-/// The same where a QP's slot is its number: 0 and 1 are not for ordinary QPs.
+/// First slot where a QP's slot is its number: 0 and 1 are not for ordinary QPs.
 const FIRST_PLAIN_QP: u32 = 2;
 
-/// The stream that numbers of queue pairs come from.
+/// The stream from which numbers of queue pairs are drawn.
 const QP_NAMES: u64 = 1;
 
-/// The first slot that its QPs get.
+/// Returns the first slot of its QPs.
 pub(crate) fn first_qp(plain_numbers: bool) -> u32 {
     match plain_numbers {
         true => FIRST_PLAIN_QP,
@@ -41,16 +41,16 @@ pub struct Hca<R> {
     pub(crate) identity: Identity,
     pub(crate) shared: Shared<R>,
     pub(crate) qps: Qps<R>,
-    /// The owner whose objects go now.
+    /// The owner whose objects are freed at the moment.
     pub(crate) reaping: Owner,
     pub(crate) schedule: Schedule,
     pub(crate) peers: Peers,
-    /// Numbers of QPs are their slots.
+    /// Whether the slots of QPs are their numbers.
     pub(crate) plain_numbers: bool,
 }
 
 impl<R: Clone> Hca<R> {
-    /// An adapter without objects.
+    /// Makes an adapter without objects.
     pub fn new(identity: Identity, limits: Limits) -> Self {
         Self {
             identity,
@@ -67,8 +67,8 @@ impl<R: Clone> Hca<R> {
         }
     }
 
-    /// Gives every QP its slot as its number, for owners that know only one number for both. What
-    /// is sent to a QP that is gone may then reach its successor.
+    /// Makes the slot of every QP its number, for owners that know only one number for both. A message to a QP that is
+    /// gone may then reach its successor.
     ///
     /// # Panics
     /// If there are QPs.
@@ -79,12 +79,12 @@ impl<R: Clone> Hca<R> {
         self.plain_numbers = true;
     }
 
-    /// What it was made with.
+    /// Returns the identity that it was made with.
     pub fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// What it was made with.
+    /// Returns the limits that it was made with.
     pub fn limits(&self) -> &Limits {
         &self.shared.limits
     }
@@ -102,7 +102,7 @@ impl<R: Clone> Hca<R> {
         Ok(id)
     }
 
-    /// Errors: `InvalidHandle`, `InUse` while a region, SRQ or QP is in it.
+    /// Destroys a protection domain. Errors: `InvalidHandle`, `InUse` while a region, SRQ or QP is in it.
     pub fn destroy_pd(&mut self, id: PdId) -> Result<(), Error> {
         let pd = self.shared.pd(id)?;
         let owner = pd.owner;
@@ -126,7 +126,7 @@ impl<R: Clone> Hca<R> {
         Ok(())
     }
 
-    /// Those that have units and had no address look again; who still has none waits on.
+    /// Wakes queue pairs that have units and had no source address; those that still have none wait on.
     fn wake_unaddressed(&mut self) {
         while let Some(id) = self.schedule.pop_unaddressed() {
             if let Some(qp) = self.qps.get_mut(id.0) {
@@ -136,8 +136,8 @@ impl<R: Clone> Hca<R> {
         }
     }
 
-    /// Empties an entry of the GID table and answers what it held. Connections that use it stop
-    /// sending and receiving until it is bound again. Errors: `InvalidAttribute` (index).
+    /// Empties an entry of the GID table and returns its GID. Connections that use it stop sending and receiving until
+    /// it is bound again. Errors: `InvalidAttribute` (index).
     pub fn unbind_gid(&mut self, index: u8) -> Result<Option<Gid>, Error> {
         Ok(self.gid_entry(index)?.take())
     }
@@ -147,55 +147,55 @@ impl<R: Clone> Hca<R> {
         entry.ok_or(Error::InvalidAttribute)
     }
 
-    /// An entry of the GID table.
+    /// Returns an entry of the GID table.
     pub fn gid(&self, index: u8) -> Option<Gid> {
         self.shared.gid(index)
     }
 
-    /// All protection domains.
+    /// Returns all protection domains.
     pub fn pds(&self) -> impl Iterator<Item = PdId> {
         self.shared.pds.iter().map(|(id, _)| PdId(id))
     }
 
-    /// The owner of a protection domain.
+    /// Returns the owner of a protection domain.
     pub fn owner_of_pd(&self, id: PdId) -> Option<Owner> {
         Some(self.shared.pds.get(id.0)?.owner)
     }
 
-    /// The owner of a completion queue.
+    /// Returns the owner of a completion queue.
     pub fn owner_of_cq(&self, id: CqId) -> Option<Owner> {
         Some(self.shared.cqs.get(id.0)?.owner)
     }
 
-    /// The owner of a shared receive queue.
+    /// Returns the owner of a shared receive queue.
     pub fn owner_of_srq(&self, id: SrqId) -> Option<Owner> {
         Some(self.shared.srqs.get(id.0)?.owner)
     }
 
-    /// The queue pair that a number on the wire names.
+    /// Returns the queue pair that a number on the wire names.
     #[inline]
     pub fn qp_named(&self, qpn: Qpn) -> Option<QpId> {
         Some(self.qps.named(qpn)?.id)
     }
 
-    /// The owner of a queue pair: that of its protection domain.
+    /// Returns the owner of a queue pair, which is the owner of its protection domain.
     pub fn owner_of_qp(&self, id: QpId) -> Option<Owner> {
         Some(self.qps.get(id.0)?.owner)
     }
 
-    /// Queue pairs that are, or are about to be, connected to a peer.
+    /// Returns the queue pairs that are, or are about to be, connected to a peer.
     pub fn connections(&self) -> Vec<QpId> {
         let all = self.qps.table.iter();
         let connected = all.filter(|(_, qp)| qp.is_connected() && (qp.receives() || qp.sends()));
         connected.map(|(id, _)| QpId(id)).collect()
     }
 
-    /// All who own something.
+    /// Returns all owners of objects.
     pub fn owners(&self) -> Vec<Owner> {
         self.shared.owners.all().collect()
     }
 
-    /// Live objects, those of owners that are leaving included.
+    /// Counts live objects, including those of leaving owners.
     pub fn counts(&self) -> Counts {
         Counts {
             pds: self.shared.pds.len(),
@@ -207,14 +207,14 @@ impl<R: Clone> Hca<R> {
         }
     }
 
-    /// What it has done so far.
+    /// Returns the counters of what it has done so far.
     pub fn counters(&self) -> &Counters {
         &self.shared.counters
     }
 
-    /// The next completion or event. Payloads of units polled before are read from the owner's
-    /// memory when they are delivered, so deliver (or put on the wire) what was polled before
-    /// handing the completions to the owner: what no peer answers completes when it is polled.
+    /// Takes the next completion or event. Payloads of polled units are read from the owner's memory at their delivery.
+    /// So deliver the polled units (or put them on the wire) before the owner gets the completions: a request that no
+    /// peer answers completes when it is polled.
     #[inline]
     pub fn poll_output(&mut self) -> Option<Output> {
         match self.shared.outputs.is_selective() {
@@ -246,25 +246,25 @@ impl<R: Clone> Hca<R> {
         self.shared.outputs.has_entries() || !self.shared.changed_keys.is_empty()
     }
 
-    /// The slot of a window that was bound or unbound, or of a fast-register region that was filled or emptied,
-    /// since the last call; it may be gone by now. Ask until there is none.
+    /// Takes the slot of a window that was bound or unbound, or of a fast-register region that was filled or emptied,
+    /// since the last call. It may be gone by now. Call it until there is none.
     #[inline]
     pub fn take_changed_key(&mut self) -> Option<u32> {
         self.shared.changed_keys.pop()
     }
 
-    /// Nobody wants to know them.
+    /// Forgets changed keys: nobody needs them.
     pub fn forget_changed_keys(&mut self) {
         self.shared.changed_keys.clear();
     }
 
-    /// A moment at which to call [`Hca::handle_timeout`]; it may be earlier than necessary.
+    /// Returns a time at which to call [`Hca::handle_timeout`]; it may be earlier than necessary.
     #[inline]
     pub fn next_deadline(&self) -> Option<Time> {
         self.schedule.next_deadline()
     }
 
-    /// Every QP with something to send is ready: after restoring.
+    /// Makes every QP with something to send ready, after restoring.
     pub(crate) fn wake_all(&mut self) {
         let Self { qps, schedule, .. } = self;
         qps.table

@@ -1,15 +1,15 @@
-//! Atomics, written down before they touch memory.
+//! Intents: records of atomics, written before the atomics touch memory.
 //!
 //! ```text
 //!   word read ──► Intent noted ──► word written ──► ... ──► progress committed, intents cleared
 //! ```
-//! A process that ends in between leaves a word that was changed and a queue pair that says it was not. Whoever goes on
-//! knows by the intent: the atomic was done if its word is no more what it was. Atomics before it were done, and are in
-//! their queue pairs' progress, which was committed with it.
+//! A process that ends in between leaves a changed word and a queue pair whose progress does not include the atomic.
+//! The process that goes on learns it from the intent: the atomic was done if the word no longer has its old value.
+//! Earlier atomics were done, and are in their queue pairs' progress, which was committed with the intent.
 //!
-//! So an atomic is done once as long as nobody else changes the word between its note and the end of the process, or puts
-//! back what it was. A word that is neither the old nor the new one was changed by somebody else: the atomic is taken to be
-//! done, since most of the time between its note and the commit is after it.
+//! So an atomic is done once, as long as nobody else changes the word between the note and the end of the process, or
+//! restores its old value. A word with neither the old nor the new value was changed by somebody else: the atomic is
+//! taken to be done, since most of the time between its note and the commit is after it.
 
 use alloc::boxed::Box;
 use core::cell::RefCell;
@@ -23,7 +23,7 @@ use crate::object::QpId;
 use crate::responder::{REPLAYS_MIN, Replay};
 use crate::work::Remote;
 
-/// Bytes of one as it is written down.
+/// Bytes of a written intent.
 pub const INTENT_BYTES: usize = 36;
 
 /// Size of the word (IBTA 9.4.5).
@@ -32,29 +32,29 @@ const WORD_BYTES: u32 = 8;
 /// An atomic that is about to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Intent {
-    /// Whose responder does it.
+    /// The queue pair whose responder does it.
     pub qp: QpId,
-    /// Of the request.
+    /// PSN of the request.
     pub psn: Psn,
-    /// The word, in the peer's terms.
+    /// Address and key of the word, as the peer names it.
     pub word: Remote,
-    /// What it was.
+    /// The word's old value.
     pub old: u64,
-    /// What it becomes.
+    /// The word's new value.
     pub new: u64,
 }
 
-/// Where intents are written down. What is noted counts at once.
+/// The log of intents. A note is valid at once.
 pub trait IntentLog: Send {
-    /// An atomic is about to be done. A later note of the same request takes the place of the one before.
+    /// Notes an atomic that is about to be done. A later note of the same request replaces the earlier one.
     fn note(&mut self, intent: &Intent);
 
-    /// All that was noted is in the queue pairs' progress: none of it counts from the next commit on.
+    /// Clears the log from the next commit on: all noted atomics are in the queue pairs' progress.
     fn clear(&mut self);
 }
 
 impl Intent {
-    /// As it is written down.
+    /// Encodes it for writing.
     pub fn to_bytes(&self) -> [u8; INTENT_BYTES] {
         let mut bytes = [0; INTENT_BYTES];
         bytes[..4].copy_from_slice(&self.qp.0.to_le_bytes());
@@ -66,7 +66,7 @@ impl Intent {
         bytes
     }
 
-    /// From what was written down.
+    /// Decodes a written intent.
     pub fn from_bytes(bytes: &[u8; INTENT_BYTES]) -> Self {
         let word = |at| u32::from_le_bytes([0, 1, 2, 3].map(|place: usize| bytes[at + place]));
         let long = |at| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
@@ -86,7 +86,7 @@ impl Intent {
 /// The log of an adapter, if it has one.
 pub(crate) type Log = Option<Box<dyn IntentLog>>;
 
-/// An update that is noted each time before it is tried.
+/// Wraps an update so that it is noted each time before it is tried.
 pub(crate) fn noted<'a>(
     log: &'a RefCell<&'a mut Log>,
     intent: Intent,
@@ -102,25 +102,25 @@ pub(crate) fn noted<'a>(
 }
 
 impl<R: Clone> Hca<R> {
-    /// Notes atomics from now on.
+    /// Notes atomics in `log` from now on.
     pub fn log_intents(&mut self, log: Box<dyn IntentLog>) {
         self.shared.intents = Some(log);
     }
 
-    /// Notes none any more.
+    /// Stops noting atomics.
     pub fn stop_intents(&mut self) {
         self.shared.intents = None;
     }
 
-    /// The progress of all queue pairs is about to be committed.
+    /// Clears the log: the progress of all queue pairs is about to be committed.
     pub fn clear_intents(&mut self) {
         if let Some(log) = &mut self.shared.intents {
             log.clear();
         }
     }
 
-    /// Goes on after a process that has noted this last: what was done is not done again. Whether its queue pair has come
-    /// further by that.
+    /// Goes on after a process whose last note this was: an atomic that was done is not done again. Returns whether its
+    /// queue pair has made progress by that.
     pub fn conclude<M: Memory<Region = R>>(&mut self, intent: &Intent, memory: &M) -> bool {
         self.was_done(intent, memory) && self.take_as_done(intent)
     }
@@ -134,11 +134,11 @@ impl<R: Clone> Hca<R> {
         let mut word = [0; WORD_BYTES as usize];
         let read =
             spot.is_some_and(|spot| memory.read(spot.region, spot.offset, &mut word).is_ok());
-        // One that changes nothing may as well be done again.
+        // An atomic that changes nothing may as well be done again.
         read && u64::from_le_bytes(word) != intent.old
     }
 
-    /// Whether it is news to the queue pair.
+    /// Takes an atomic as done; whether the queue pair did not know that.
     fn take_as_done(&mut self, intent: &Intent) -> bool {
         let Some(qp) = self.qps.get_mut(intent.qp.0) else {
             return false;

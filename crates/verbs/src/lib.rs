@@ -6,7 +6,7 @@
 //!   Output ◄── completer ◄─────────────── Response ◄──────────────────┘ ──► Output
 //! ```
 //!
-//! Pure: time is an argument, memory is a trait, units, completions and events are values. The engine
+//! The engine is pure: time is an argument, memory is a trait, units, completions and events are values. The engine
 //! does not know what a guest, a ring, a socket or a thread is, nor where a unit travels.
 #![no_std]
 #![forbid(unsafe_code)]

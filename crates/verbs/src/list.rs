@@ -6,14 +6,14 @@
 //!                                          each object holds a Link for every list it may be in
 //! ```
 //!
-//! Joining and leaving touch an object and its two neighbours, and nothing else of the table. The head
-//! of a list lies with whatever the members belong to; it does not know the table.
+//! Joining and leaving touch an object and its two neighbours, and nothing else of the table. The head of a list is
+//! kept by the object that the members belong to; it does not know the table.
 
 use core::marker::PhantomData;
 
 use crate::table::Table;
 
-/// No neighbour. No table has so many slots.
+/// Stands for no neighbour. No table has so many slots.
 const NOBODY: u32 = u32::MAX;
 
 /// An object's neighbours in one list.
@@ -34,14 +34,14 @@ impl Default for Link {
 
 /// An object that lists of a kind may hold.
 pub(crate) trait Member<K> {
-    /// Its place in the list; `None` if it cannot be in one now.
+    /// Returns its place in the list; `None` if it cannot be in one now.
     fn link(&self) -> Option<&Link>;
 
-    /// The same, to change it.
+    /// Returns the same, mutably.
     fn link_mut(&mut self) -> Option<&mut Link>;
 }
 
-/// Some objects of one table. `K` says which of their links it goes by.
+/// A list of objects of one table. `K` selects which of their links it uses.
 pub(crate) struct List<K> {
     first: u32,
     last: u32,
@@ -61,7 +61,7 @@ impl<K> Default for List<K> {
 }
 
 impl<K> List<K> {
-    /// Members.
+    /// Returns the number of members.
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
@@ -70,18 +70,18 @@ impl<K> List<K> {
         self.len == 0
     }
 
-    /// The oldest member.
+    /// Returns the oldest member.
     pub(crate) fn first(&self) -> Option<u32> {
         (self.first != NOBODY).then_some(self.first)
     }
 
-    /// The member behind another one.
+    /// Returns the member behind another one.
     pub(crate) fn after<T: Member<K>>(member: &T) -> Option<u32> {
         let after = member.link()?.after;
         (after != NOBODY).then_some(after)
     }
 
-    /// All members, oldest first.
+    /// Returns all members, oldest first.
     pub(crate) fn iter<'t, T: Member<K>>(
         &self,
         table: &'t Table<T>,
@@ -104,7 +104,7 @@ impl<K> List<K> {
         self.len += 1;
     }
 
-    /// Takes a member out.
+    /// Removes a member.
     pub(crate) fn remove<T: Member<K>>(&mut self, table: &mut Table<T>, index: u32) {
         let Some(Link { before, after }) = Self::link(table, index) else {
             debug_assert!(false, "{index} is in no list");

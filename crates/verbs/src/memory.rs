@@ -5,31 +5,31 @@
 
 use smallvec::SmallVec;
 
-/// Why bytes were not moved.
+/// Reason why bytes were not moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Fault {
-    /// They are not there any more, or may not be touched that way.
+    /// The bytes are not there any more, or may not be touched that way.
     #[error("registered memory is not mapped any more, or not with that right")]
     Gone,
-    /// They take longer than others can wait for them. The same access may be made later, and finds them gone if they do not
-    /// come at all.
+    /// The bytes take longer than others can wait for them. The same access may be tried later, and finds them gone if
+    /// they never come.
     #[error("registered memory is late")]
     Late,
 }
 
-/// Which side of a copy failed.
+/// The side of a copy that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CopyFault {
     /// The bytes could not be read.
     Source,
     /// The bytes could not be written.
     Destination,
-    /// One of both is [late](Fault::Late).
+    /// The bytes of one side are [late](Fault::Late).
     Late,
 }
 
 impl CopyFault {
-    /// Of reading.
+    /// Makes the fault of a failed read.
     pub fn source(fault: Fault) -> Self {
         match fault {
             Fault::Gone => Self::Source,
@@ -37,7 +37,7 @@ impl CopyFault {
         }
     }
 
-    /// Of writing.
+    /// Makes the fault of a failed write.
     pub fn destination(fault: Fault) -> Self {
         match fault {
             Fault::Gone => Self::Destination,
@@ -48,8 +48,8 @@ impl CopyFault {
 
 /// Backing of registered memory: a consistent view of one guest's or client's memory.
 ///
-/// `offset` counts from the first byte of a region. Every method may fail at any byte; what was
-/// moved before the fault stays moved, as with a real adapter's DMA.
+/// `offset` counts from the first byte of a region. Every method may fail at any byte; bytes moved before the fault
+/// stay moved, as with a real adapter's DMA.
 pub trait Memory {
     /// What one registration pins, such as a page list; cloning must be cheap.
     type Region: Clone;
@@ -57,7 +57,7 @@ pub trait Memory {
     /// Reads `out.len()` bytes.
     fn read(&self, region: &Self::Region, offset: u64, out: &mut [u8]) -> Result<(), Fault>;
 
-    /// Reads what lies behind `offset` into one part after the other.
+    /// Reads the bytes from `offset` on into one part after the other.
     fn read_parts(
         &self,
         region: &Self::Region,
@@ -84,8 +84,8 @@ pub trait Memory {
         length: u64,
     ) -> Result<(), CopyFault>;
 
-    /// The same with a piece of a message that the processor's caches do not hold: non-temporal stores would not read
-    /// what they write, and leave it in no cache.
+    /// Does the same for a piece of a message that does not fit into the processor's caches: non-temporal stores do not
+    /// read the memory that they write, and leave it in no cache.
     fn copy_non_temporal(
         &self,
         to: (&Self::Region, u64),
@@ -96,14 +96,14 @@ pub trait Memory {
         self.copy(to, source, from, length)
     }
 
-    /// Whether a received message may be left to the owner of the region, who puts it in place before it looks
-    /// at the completion: nobody else can reach those bytes.
+    /// Whether a received message may be left to the owner of the region, which puts it in place before it looks at the
+    /// completion: nobody else can reach those bytes.
     fn is_filled_by_owner(&self, _: &Self::Region) -> bool {
         false
     }
 
-    /// Replaces the naturally aligned little-endian word at `offset` by `update(old)`, atomically
-    /// against everybody else, and returns the old one.
+    /// Replaces the naturally aligned little-endian word at `offset` by `update(old)`, atomically against everybody
+    /// else, and returns the old word.
     fn fetch_update(
         &self,
         region: &Self::Region,
@@ -112,12 +112,12 @@ pub trait Memory {
     ) -> Result<u64, Fault>;
 }
 
-/// Where the payload of a unit that arrives is.
+/// Place of an arriving unit's payload.
 #[derive(Debug)]
 pub enum Source<'a, M> {
-    /// In the memory of the sender's side, where the unit's stretches lie.
+    /// In the memory of the sender's side, at the unit's stretches.
     Memory(&'a M),
-    /// Here: the payload of a received packet. The unit itself names no stretches; any are ignored.
+    /// In this slice: the payload of a received packet. The unit itself names no stretches; any are ignored.
     Bytes(&'a [u8]),
 }
 
@@ -129,17 +129,16 @@ impl<M> Clone for Source<'_, M> {
 
 impl<M> Copy for Source<'_, M> {}
 
-/// A stretch of one region that the engine has checked.
+/// A part of one region that the engine has checked.
 #[derive(Clone, Debug)]
 pub struct Stretch<R> {
-    /// Whose bytes.
+    /// Region of the bytes.
     pub region: R,
-    /// First byte, from the start of the region.
+    /// Offset of the first byte from the start of the region.
     pub offset: u64,
     /// Bytes.
     pub length: u32,
 }
 
-/// Payload by reference: checked stretches in order. Nothing is copied until it is delivered or
-/// put on a wire.
+/// Payload by reference: a list of checked stretches. Nothing is copied until it is delivered or put on a wire.
 pub type Gather<R> = SmallVec<[Stretch<R>; 2]>;

@@ -6,7 +6,7 @@
 //!                                     variant: drawn, or what the last fast register chose
 //! ```
 //!
-//! Whether the bytes behind a region are still mapped is for [`crate::memory`] to say.
+//! Whether the bytes behind a region are still mapped is known only to [`crate::memory`].
 
 use vrdma_wire::{Lkey, Rkey};
 
@@ -24,10 +24,10 @@ use crate::work::{FastRegister, Remote, Status};
 /// front end needs more than NVMe's 512.
 pub const FAST_REGISTER_PAGES_MAX: u32 = 512;
 
-/// A fourth of the numbers that there are, so that one is found which is free.
+/// A fourth of all numbers, so that a free one is found.
 pub(crate) const MR_SLOTS_MAX: u32 = 1 << 22;
 
-/// What a key stands for.
+/// Kind of object that a key stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Region {
@@ -51,13 +51,13 @@ pub(crate) struct Mr<R> {
     pub(crate) pd: PdId,
     pub(crate) kind: Kind,
     pub(crate) variant: u8,
-    /// First address.
+    /// Address of the first byte.
     pub(crate) start: u64,
     pub(crate) length: u64,
     pub(crate) access: Access,
     /// `None` while a fast-register region is empty or invalidated, or a window is not bound.
     pub(crate) region: Option<R>,
-    /// Where in `region` the first address is: not 0 for windows only.
+    /// Offset in `region` of the first address; only windows have one other than 0.
     pub(crate) base: u64,
     pub(crate) of_domain: Link,
 }
@@ -89,7 +89,7 @@ impl<R: Clone> Spot<'_, R> {
 }
 
 impl<R> Mr<R> {
-    /// The place of `addr .. addr + length`, when all of it is inside.
+    /// Returns the place of `addr .. addr + length`, when all of it is inside.
     fn spot(&self, addr: u64, length: u32) -> Option<Spot<'_, R>> {
         let region = self.region.as_ref()?;
         let offset = addr.checked_sub(self.start)?;
@@ -134,7 +134,7 @@ impl<R> Mr<R> {
 }
 
 impl<R> Shared<R> {
-    /// A region or window is in its place in the table: its domain knows it.
+    /// Registers a region or window, which is in its place in the table, with its domain.
     pub(crate) fn enlist_mr(&mut self, index: u32) {
         let Self { pds, mrs, .. } = self;
         let Some((pd, window)) = mrs.get(index).map(|mr| (mr.pd, mr.is_window())) else {
@@ -150,7 +150,7 @@ impl<R> Shared<R> {
         }
     }
 
-    /// Before a region or window goes, or changes its domain.
+    /// Removes a region or window from its domain's list, before it goes or changes its domain.
     pub(crate) fn delist_mr(&mut self, index: u32) {
         let Self { pds, mrs, .. } = self;
         let Some((pd, window)) = mrs.get(index).map(|mr| (mr.pd, mr.is_window())) else {
@@ -167,13 +167,13 @@ impl<R> Shared<R> {
         }
     }
 
-    /// The region or window in a domain that a key names.
+    /// Returns the region or window in a domain that a key names.
     pub(crate) fn mr(&self, pd: PdId, number: u32, variant: u8) -> Option<&Mr<R>> {
         let mr = self.mrs.get_named(number)?;
         (mr.variant == variant && mr.pd == pd).then_some(mr)
     }
 
-    /// Local memory that a work request of a QP in `pd` names (IBTA 10.6.3).
+    /// Returns the local memory that a work request of a QP in `pd` names (IBTA 10.6.3).
     #[inline]
     pub(crate) fn local(
         &self,
@@ -188,7 +188,7 @@ impl<R> Shared<R> {
         mr.spot(addr, length)
     }
 
-    /// Our memory that a peer names through `qp`.
+    /// Returns the memory of this adapter that a peer names through `qp`.
     #[inline]
     pub(crate) fn remote(
         &self,
@@ -226,7 +226,7 @@ impl<R> Shared<R> {
         }
     }
 
-    /// Nothing is behind a key any more.
+    /// Removes the memory behind a key.
     pub(crate) fn empty(&mut self, index: u32) {
         if let Some(mr) = self.mrs.get_mut(index) {
             mr.region = None;

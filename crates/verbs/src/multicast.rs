@@ -1,5 +1,5 @@
-//! Multicast groups: which datagram queue pairs of this adapter hear what is sent to which GID
-//! (IBTA 10.5, `ibv_attach_mcast`).
+//! Multicast groups: which datagram queue pairs of this adapter get the datagrams to which GID (IBTA 10.5,
+//! `ibv_attach_mcast`).
 //!
 //! ```text
 //!   datagram to QPN 0xffffff ── fan_out ─┬─► copy to one attached QP ── deliver
@@ -17,17 +17,17 @@ use crate::object::{QpId, QpType};
 use crate::qp::Qp;
 use crate::unit::Request;
 
-/// Queue pairs of one group: what one datagram is multiplied by at most.
+/// Most queue pairs of one group: the most copies that are made of one datagram.
 pub const GROUP_QPS_MAX: usize = 64;
 
-/// Attachments of one adapter, a queue pair counted once for each of its groups.
+/// Most attachments of one adapter, where a queue pair counts once for each of its groups.
 pub const ATTACHMENTS_MAX: usize = 1024;
 
-/// Members by group; a group without members is not there.
+/// Members by group; groups without members have no entry.
 #[derive(Default)]
 pub(crate) struct Groups {
     members: BTreeMap<Gid, Vec<QpId>>,
-    /// The same by queue pair.
+    /// The same attachments, by queue pair.
     attachments: BTreeSet<(QpId, Gid)>,
 }
 
@@ -36,7 +36,7 @@ impl Groups {
         self.attachments.contains(&(qp, group))
     }
 
-    /// False when there is no room. Being a member already is fine.
+    /// Adds a member; false when there is no room. Being a member already is fine.
     pub(crate) fn join(&mut self, group: Gid, qp: QpId) -> bool {
         if self.has(group, qp) {
             return true;
@@ -50,13 +50,13 @@ impl Groups {
         room
     }
 
-    /// Ends one of its attachments; false when it has none.
+    /// Ends one attachment of a queue pair; false when it has none.
     pub(crate) fn leave_one(&mut self, qp: QpId) -> bool {
         let group = self.of(qp).next();
         group.is_some_and(|group| self.leave(group, qp))
     }
 
-    /// False when it was no member.
+    /// Removes a member; false when it was none.
     fn leave(&mut self, group: Gid, qp: QpId) -> bool {
         if !self.attachments.remove(&(qp, group)) {
             return false;
@@ -70,7 +70,7 @@ impl Groups {
         true
     }
 
-    /// The groups of a queue pair, ascending.
+    /// Returns the groups of a queue pair, ascending.
     pub(crate) fn of(&self, qp: QpId) -> impl Iterator<Item = Gid> {
         let all = (qp, Gid([0; 16]))..=(qp, Gid([0xff; 16]));
         self.attachments.range(all).map(|(_, group)| *group)
@@ -78,7 +78,7 @@ impl Groups {
 }
 
 impl<R: Clone> Hca<R> {
-    /// Lets a datagram queue pair hear what is sent to a group; being attached already is fine.
+    /// Attaches a datagram queue pair to a group; being attached already is fine.
     ///
     /// Errors: `InvalidHandle`, `InvalidAttribute` (not a UD queue pair, or not a multicast GID),
     /// `Exhausted` ([`GROUP_QPS_MAX`], [`ATTACHMENTS_MAX`]).
@@ -91,33 +91,33 @@ impl<R: Clone> Hca<R> {
         joined.then_some(()).ok_or(Error::Exhausted)
     }
 
-    /// Ends that. Errors: `InvalidHandle`, `InvalidAttribute` (it is not attached to that group).
+    /// Detaches a queue pair from a group. Errors: `InvalidHandle`, `InvalidAttribute` (it is not attached to that
+    /// group).
     pub fn detach_mcast(&mut self, id: QpId, group: Gid) -> Result<(), Error> {
         self.qps.get(id.0).ok_or(Error::InvalidHandle)?;
         let left = self.shared.groups.leave(group, id);
         left.then_some(()).ok_or(Error::InvalidAttribute)
     }
 
-    /// The groups that have members here, ascending: what the switch has to know of this adapter
-    /// after every attach, detach, queue pair that [`Hca::reap`] freed, and [`Hca::restore`].
+    /// Returns the groups that have members here, ascending. The switch has to learn them after every attach, detach,
+    /// queue pair that [`Hca::reap`] freed, and [`Hca::restore`].
     pub fn multicast_groups(&self) -> impl Iterator<Item = Gid> + '_ {
         self.shared.groups.members.keys().copied()
     }
 
-    /// The groups of a queue pair, ascending.
+    /// Returns the groups of a queue pair, ascending.
     pub fn groups_of(&self, id: QpId) -> impl Iterator<Item = Gid> + '_ {
         self.shared.groups.of(id)
     }
 
-    /// The queue pairs in a group.
+    /// Returns the queue pairs in a group.
     pub fn members_of(&self, group: Gid) -> impl Iterator<Item = QpId> + '_ {
         let members = self.shared.groups.members.get(&group);
         members.into_iter().flatten().copied()
     }
 
-    /// A copy of a multicast datagram for every queue pair that is to hear it, the sender's own ones
-    /// included; each then goes the way of any unit ([`Hca::wants_receive`], [`Hca::deliver`]).
-    /// Nothing for other units.
+    /// Copies a multicast datagram for every queue pair that is to get it, including the sender's own ones. Each copy
+    /// is then handled like any unit ([`Hca::wants_receive`], [`Hca::deliver`]). Returns nothing for other units.
     pub fn fan_out(&self, request: &Request<R>) -> Vec<Request<R>> {
         let group = request.route.dgid;
         let members = match request.destination {
@@ -135,7 +135,7 @@ impl<R: Clone> Hca<R> {
         copies.collect()
     }
 
-    /// Whether a queue pair would hear itself and does not want to.
+    /// Whether a queue pair would get its own datagram and does not want it.
     fn is_blocked_echo(&self, qp: &Qp<R>, request: &Request<R>) -> bool {
         qp.spec.block_own_multicast
             && qp.qpn == request.source

@@ -1,5 +1,5 @@
-//! Numbers by which others name objects: queue pairs, and the keys of memory. Nobody can guess them, or tell
-//! one from another: they come from a stream cipher with the adapter's seed.
+//! Numbers by which others name objects: queue pairs, and the keys of memory. Nobody can guess them, or derive one from
+//! another: they come from a stream cipher with the adapter's seed.
 //!
 //! ```text
 //!   name    31........8 7......0
@@ -8,42 +8,42 @@
 //!   number ──secret factor──► home: [ entry | entry | - | entry | ... ]   WINDOW entries, one of them has the slot
 //! ```
 //!
-//! Open addressing. An entry is never further from its home than the window, since a number that finds no
-//! place there is not used: so no lookup is longer, whichever objects somebody makes and keeps.
+//! The table uses open addressing. An entry is never further from its home than the window, since a number that finds
+//! no place there is not used. So no lookup is longer, whichever objects a user makes and keeps.
 
 use alloc::vec::Vec;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-/// Entries that a lookup sees at most. At half load a number finds no place in one of some hundred draws.
+/// Most entries that a lookup sees. At half load, about one draw in some hundred finds no place for its number.
 const WINDOW: usize = 16;
 
 /// Fewest homes of a table that has any.
 const HOMES_MIN: usize = 16;
 
-/// Draws for one name. One in two at most falls where others are, whoever has arranged them, and one in four is
-/// another's in the largest table: it never takes that many.
+/// Most draws for one name. At most one draw in two falls where no place is left, however a user has arranged the
+/// entries, and in the largest table one in four is a number in use: so many draws are never needed.
 const DRAWS_MAX: usize = 256;
 
-/// Factors that are tried when the table grows, with twice the homes after each four. Names that were drawn
-/// need one; names of a saved state may be made up.
+/// Factors tried when the table grows, with twice the homes after each four. Drawn names need one factor; the names of
+/// a saved state may be made up.
 const FACTORS_MAX: usize = 12;
 
-/// Numbers with a meaning of their own: QP0 and QP1, and that of multicast groups, which keys leave out too.
+/// Numbers with a meaning of their own: QP0, QP1, and the number of multicast groups. Keys leave them out, too.
 const RESERVED: [u32; 3] = [0, 1, 0xff_ffff];
 
-/// Whether no object is called so.
+/// Whether no object may have this number.
 pub(crate) fn is_reserved(number: u32) -> bool {
     RESERVED.contains(&number)
 }
 
-/// See the module.
+/// A name of an object, as in the diagram of the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Name(pub(crate) u32);
 
 impl Name {
-    /// Of a slot that has had none.
+    /// Name of a slot that has had none.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
     pub(crate) fn new(number: u32, variant: u8) -> Self {
@@ -59,12 +59,12 @@ impl Name {
     }
 }
 
-/// Where names come from. Different tables of an adapter draw from different streams.
+/// The source of names. Different tables of an adapter draw from different streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Source {
     pub(crate) seed: u64,
     pub(crate) stream: u64,
-    /// Words of the stream that were used. Whoever goes on with a saved adapter goes on behind them.
+    /// Words used of the stream. An adapter restored from a saved state draws behind them.
     pub(crate) drawn: u64,
 }
 
@@ -77,7 +77,7 @@ impl Source {
         stream.next_u32()
     }
 
-    /// Odd, so that it leaves no two numbers the same.
+    /// Draws an odd factor, so that no two numbers have the same product.
     fn draw_factor(&mut self) -> u64 {
         u64::from(self.draw()) << 32 | u64::from(self.draw()) | 1
     }
@@ -100,14 +100,14 @@ impl Entry {
     }
 }
 
-/// The slots of a table by number.
+/// The slots of a table, found by number.
 pub(crate) struct Names {
-    /// One for each home, and the rest of the last one's window.
+    /// One entry for each home, and the rest of the last home's window.
     entries: Vec<Entry>,
-    /// Numbers are slots, and there are no entries.
+    /// Whether numbers are slots, and there are no entries.
     pub(crate) are_plain: bool,
     factor: u64,
-    /// Of the product, so that the bits of a home are left.
+    /// Shift of the product that leaves the bits of a home.
     shift: u32,
     used: usize,
     factors: Source,
@@ -131,7 +131,7 @@ impl Names {
         }
     }
 
-    /// Of objects that are known by their slots alone.
+    /// Makes the names of objects that are known by their slots alone.
     pub(crate) fn plain() -> Self {
         let none = Source {
             seed: 0,
@@ -153,7 +153,7 @@ impl Names {
         (u64::from(number).wrapping_mul(self.factor) >> self.shift) as usize
     }
 
-    /// The slot that a number names. On the way of every message: mostly it is at home.
+    /// Returns the slot that a number names. It is called for every message: mostly the entry is at its home.
     #[inline]
     pub(crate) fn find(&self, number: u32) -> Option<u32> {
         let home = self.home(number);
@@ -196,7 +196,7 @@ impl Names {
         None
     }
 
-    /// A number names nothing any more.
+    /// Removes a number, which names nothing any more.
     pub(crate) fn forget(&mut self, number: u32) {
         let home = self.home(number);
         let window = self.entries.get_mut(home..home + WINDOW);
@@ -207,8 +207,8 @@ impl Names {
         }
     }
 
-    /// Restoring, in place of all before: what slots are called, from the first one on. False if two have one
-    /// number, or they are chosen so that they find no place.
+    /// Replaces all names when restoring: `names` are those of the slots, from the first one on. False if two have the
+    /// same number, or they are chosen so that they find no place.
     pub(crate) fn set(&mut self, names: &[Name]) -> bool {
         let slots = (0..).zip(names).filter(|(_, name)| **name != Name::NONE);
         let entries = slots.map(|(slot, name)| Entry {
@@ -240,7 +240,7 @@ impl Names {
     }
 }
 
-/// Puts an entry into the window of its home. False if that is full.
+/// Puts an entry into the window of its home. False if the window is full.
 fn place(entries: &mut [Entry], home: usize, entry: Entry) -> bool {
     let window = &mut entries[home..home + WINDOW];
     let vacant = window.iter_mut().find(|entry| entry.is_empty());

@@ -1,4 +1,4 @@
-//! Names of objects, their owners, limits and what creating them takes.
+//! Names of objects, their owners, limits, and the parameters for creating them.
 
 use vrdma_wire::{Lkey, Mac, Mtu, Rkey, Service};
 
@@ -47,7 +47,7 @@ impl Owner {
     pub const KERNEL: Self = Self(0);
 }
 
-/// How many objects one adapter may have: every table's bound.
+/// Most objects that one adapter may have: the bound of each table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Protection domains.
@@ -70,7 +70,7 @@ pub struct Limits {
     pub port_mtu: Mtu,
 }
 
-/// What kind of memory a region is.
+/// Kind of memory of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MrKind {
     /// A virtual range of a process.
@@ -84,7 +84,7 @@ pub enum MrKind {
     },
 }
 
-/// A registration.
+/// Parameters of a registration.
 #[derive(Clone, Debug)]
 pub struct MrSpec<R> {
     /// Kind of memory.
@@ -110,13 +110,13 @@ pub struct MrKeys {
     pub rkey: Rkey,
 }
 
-/// What kind of memory window: who binds it how, and who may use it.
+/// Kind of a memory window: how it is bound, and which QPs may use it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum WindowKind {
-    /// Type 1: for every QP of its protection domain; bound anew without asking, unbound by binding
+    /// Type 1: for every QP of its protection domain. It can be bound again while bound, and is unbound by binding
     /// nothing.
     One,
-    /// Type 2B: for the QP alone that bound it; has to be invalidated before it is bound again.
+    /// Type 2B: only for the QP that bound it. It has to be invalidated before it is bound again.
     Two,
 }
 
@@ -125,7 +125,7 @@ pub enum WindowKind {
 pub struct MwKeys {
     /// Handle for freeing it.
     pub id: MwId,
-    /// Key that binding it takes; peers can use it once it is bound.
+    /// Key for binding it; peers can use it once it is bound.
     pub rkey: Rkey,
 }
 
@@ -136,14 +136,14 @@ pub enum QpType {
     Gsi,
     /// Reliable connection.
     Rc,
-    /// Unreliable connection: SENDs and WRITEs that nobody answers.
+    /// Unreliable connection: SENDs and WRITEs without answers.
     Uc,
     /// Unreliable datagram.
     Ud,
 }
 
 impl QpType {
-    /// Whose packets it sends and takes.
+    /// Returns the service whose packets it sends and takes.
     pub const fn service(self) -> Service {
         match self {
             Self::Rc => Service::Rc,
@@ -152,36 +152,36 @@ impl QpType {
         }
     }
 
-    /// Whether it talks to one peer that its attributes name.
+    /// Whether it has one peer, named by its attributes.
     pub const fn is_connected(self) -> bool {
         matches!(self, Self::Rc | Self::Uc)
     }
 }
 
-/// A queue pair to create.
+/// Parameters of a queue pair to create.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QpSpec {
     /// Service.
     pub qp_type: QpType,
     /// Protection domain.
     pub pd: PdId,
-    /// Where send completions go.
+    /// Queue of its send completions.
     pub send_cq: CqId,
-    /// Where receive completions go.
+    /// Queue of its receive completions.
     pub recv_cq: CqId,
     /// Shared receive queue in place of an own one.
     pub srq: Option<SrqId>,
-    /// Every send work request completes with a completion, flagged or not.
+    /// Whether every send work request gets a completion, flagged or not.
     pub signal_all: bool,
-    /// Datagrams that it sends to a multicast group are not delivered to itself, should it be
-    /// attached to that group (`IBV_QP_CREATE_BLOCK_SELF_MCAST_LB`).
+    /// Whether datagrams that it sends to a multicast group are not delivered to itself, should it be attached to that
+    /// group (`IBV_QP_CREATE_BLOCK_SELF_MCAST_LB`).
     pub block_own_multicast: bool,
-    /// What its owner was promised.
+    /// Queue sizes that its owner was promised.
     pub capacity: Capacity,
 }
 
 impl QpSpec {
-    /// Without shared receive queue, completions for flagged requests only, and nothing promised.
+    /// Makes a spec without shared receive queue, with completions for flagged requests only, and nothing promised.
     pub fn new(qp_type: QpType, pd: PdId, send_cq: CqId, recv_cq: CqId) -> Self {
         Self {
             qp_type,
@@ -196,29 +196,29 @@ impl QpSpec {
     }
 }
 
-/// Sizes of a queue pair's queues. The front end, whose rings they are, keeps to them; the engine
-/// only knows them for answers ([`crate::Hca::qp_spec`]).
+/// Sizes of a queue pair's queues. The front end, which has the rings, keeps to them; the engine only reports them
+/// ([`crate::Hca::qp_spec`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Capacity {
     /// Send work requests.
     pub send_wrs: u32,
     /// Receive work requests.
     pub recv_wrs: u32,
-    /// Buffers of a send.
+    /// Most buffers of a send.
     pub send_sges: u32,
-    /// Buffers of a receive.
+    /// Most buffers of a receive.
     pub recv_sges: u32,
-    /// Bytes of an inline payload, at most [`crate::INLINE_MAX`].
+    /// Most bytes of an inline payload, at most [`crate::INLINE_MAX`].
     pub inline_bytes: u32,
 }
 
-/// What an adapter is made with.
+/// The address and the secret seed of an adapter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
     /// Its Ethernet address.
     pub mac: Mac,
-    /// What queue pair numbers and keys come from: secret, and another one for each life of the adapter, so that
-    /// numbers of an earlier one are stale.
+    /// Seed of the numbers of queue pairs and of keys. It is secret, and differs for each life of the adapter, so that
+    /// numbers of an earlier life are stale.
     pub seed: u64,
 }
 

@@ -1,5 +1,5 @@
-//! What an adapter has, for people who look for a fault: states and sequence numbers, no keys, no addresses of memory
-//! and nothing that was sent.
+//! What an adapter has, for people who look for a fault: states and sequence numbers, but no keys, no addresses of
+//! memory and no payload.
 
 use alloc::vec::Vec;
 
@@ -30,15 +30,15 @@ pub struct QpOutline {
     pub qp_type: QpType,
     /// State.
     pub state: QpState,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
-    /// Where its sends complete.
+    /// Queue of its send completions.
     pub send_cq: CqId,
-    /// Where its receives complete.
+    /// Queue of its receive completions.
     pub recv_cq: CqId,
-    /// Where its receives come from, if not from its own queue.
+    /// Shared queue of its receives, if it has no own one.
     pub srq: Option<SrqId>,
-    /// Of a connection: the peer's address and number.
+    /// GID and number of the peer, for a connection.
     pub peer: Option<(Gid, Qpn)>,
     /// Payload of one packet.
     pub path_mtu: Mtu,
@@ -46,17 +46,17 @@ pub struct QpOutline {
     pub unacked: Psn,
     /// PSN of the next packet.
     pub next: Psn,
-    /// PSN that the peer's next request has.
+    /// PSN of the next request that the peer sends.
     pub expected: Psn,
     /// Messages completed as responder, modulo 2^24.
     pub msn: u32,
-    /// Send requests that are not completed.
+    /// Send requests that have not completed.
     pub sends: u32,
     /// Receives that were fetched from its own queue.
     pub receives: u32,
-    /// Times gone back since the last progress.
+    /// Retries since the last progress.
     pub retries: u8,
-    /// Unready receivers met since the last progress.
+    /// RNR refusals since the last progress.
     pub rnr_retries: u8,
 }
 
@@ -65,9 +65,9 @@ pub struct QpOutline {
 pub struct CqOutline {
     /// Its slot.
     pub id: CqId,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
-    /// It overflowed or could not be written.
+    /// Whether it overflowed or could not be written.
     pub failed: bool,
 }
 
@@ -76,13 +76,13 @@ pub struct CqOutline {
 pub struct SrqOutline {
     /// Its slot.
     pub id: SrqId,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
     /// Its protection domain.
     pub pd: PdId,
-    /// When an event is due; 0 for never.
+    /// Number of receives below which an event is due; 0 for never.
     pub limit: u32,
-    /// Its ring could not be read.
+    /// Whether its ring could not be read.
     pub failed: bool,
     /// Receives that were fetched from it.
     pub receives: u32,
@@ -91,21 +91,21 @@ pub struct SrqOutline {
 /// A region or window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MrOutline {
-    /// Its slot, which its keys do not tell.
+    /// Its slot, which cannot be derived from its keys.
     pub slot: u32,
     /// Its protection domain.
     pub pd: PdId,
-    /// What it is.
+    /// Its kind.
     pub kind: MemoryKind,
     /// Bytes.
     pub length: u64,
     /// Rights.
     pub access: Access,
-    /// There is memory behind it: always, but for fast-register regions and windows.
+    /// Whether there is memory behind it: always, except for fast-register regions and windows.
     pub is_valid: bool,
 }
 
-/// What a key stands for.
+/// Kind of object that a key stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names are the kinds")]
 pub enum MemoryKind {
@@ -114,7 +114,7 @@ pub enum MemoryKind {
 }
 
 impl<R: Clone> Hca<R> {
-    /// What it has, of each kind no more than so many: whoever shares the thread waits meanwhile.
+    /// Returns the outline, with at most `most` objects of each kind: others on this thread wait meanwhile.
     pub fn outline(&self, most: usize) -> Outline {
         let shared = &self.shared;
         let qps = self.qps.table.iter().take(most);

@@ -5,17 +5,16 @@
 //!                                            └─ recalled: what is said about qp 3 before here
 //! ```
 //!
-//! An object that goes takes along what is said about it. Those entries stay where they are and are
-//! skipped when their turn comes, so that recalling costs nothing for what is said about others, and
-//! an object that gets the same number afterwards is heard. While an owner leaves, all that is said
-//! about its objects is skipped.
+//! When an object goes, the entries about it are recalled. They stay where they are and are skipped when their turn
+//! comes, so that recalling does not look at other entries, and later entries about a new object with the same number
+//! come out. While an owner leaves, all entries about its objects are skipped.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
 use crate::object::{CqId, QpId, SrqId};
 use crate::work::{Completion, Event, Output};
 
-/// What an output is about.
+/// Object that an output is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Subject {
     Qp(QpId),
@@ -42,20 +41,20 @@ impl Output {
     }
 }
 
-/// Bounded by the work that was posted and by one event for each change of a state.
+/// The queue of outputs. It is bounded by the posted work and by one event for each change of a state.
 #[derive(Default)]
 pub(crate) struct Outputs {
     queue: VecDeque<Output>,
-    /// Until which place of the queue a subject is skipped, counted from where the front was when there
-    /// was no such subject. Bounded by the numbers of objects.
+    /// For each recalled object, the place in the queue up to which its entries are skipped, counted from the front at
+    /// the time when no object was recalled. Bounded by the numbers of objects.
     recalled: BTreeMap<Subject, usize>,
     /// Entries that have left the front since then.
     passed: usize,
-    /// The furthest of those places.
+    /// The furthest of the places in `recalled`.
     end: usize,
-    /// Owners are leaving.
+    /// Whether owners are leaving.
     muted: bool,
-    /// Some entry may have to be skipped.
+    /// Whether some entry may have to be skipped.
     selective: bool,
 }
 
@@ -65,8 +64,8 @@ impl Outputs {
         self.queue.push_back(output);
     }
 
-    /// The oldest send request of a queue pair is done. Successes without completions that follow each other are one
-    /// entry with what comes behind them, unless some entries have to be skipped, which are told apart by their places.
+    /// Adds the end of a queue pair's oldest send request. Successive successes without completions are merged with the
+    /// entry behind them, unless some entries have to be skipped: those are told apart by their places.
     #[inline]
     pub(crate) fn push_send(&mut self, qp: QpId, cq: CqId, completion: Option<Completion>) {
         if let Some(Output::SendDone {
@@ -96,20 +95,20 @@ impl Outputs {
         !self.queue.is_empty()
     }
 
-    /// Whether an entry may have to be skipped: then [`Outputs::pop_kept`] is the one to ask.
+    /// Whether an entry may have to be skipped, so that [`Outputs::pop_kept`] has to be used.
     #[inline]
     pub(crate) fn is_selective(&self) -> bool {
         self.selective
     }
 
-    /// The next entry, while none may have to be skipped.
+    /// Takes the next entry, while none may have to be skipped.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Output> {
         debug_assert!(!self.selective, "entries have to be skipped");
         self.queue.pop_front()
     }
 
-    /// The next entry that is not skipped.
+    /// Takes the next entry that is not skipped.
     pub(crate) fn pop_kept(&mut self, is_muted: impl Fn(Subject) -> bool) -> Option<Output> {
         while let Some(output) = self.queue.pop_front() {
             let recalled = self.is_recalled(self.passed, &output);
@@ -122,7 +121,7 @@ impl Outputs {
         None
     }
 
-    /// An entry has left the front.
+    /// Counts an entry that has left the front.
     fn pass(&mut self) {
         self.passed += 1;
         if self.passed >= self.end {
@@ -131,19 +130,19 @@ impl Outputs {
         }
     }
 
-    /// Whether owners are leaving, so that each entry has to be asked for.
+    /// Sets whether owners are leaving, so that each entry has to be checked.
     pub(crate) fn mute(&mut self, muted: bool) {
         self.muted = muted;
         self.selective = muted || !self.recalled.is_empty();
     }
 
-    /// Whether an entry at a place is skipped.
+    /// Whether the entry at a place is skipped.
     fn is_recalled(&self, place: usize, output: &Output) -> bool {
         let until = self.recalled.get(&output.subject());
         until.is_some_and(|until| place < *until)
     }
 
-    /// Nothing that was said about an object so far comes out any more.
+    /// Recalls all entries about an object so far.
     pub(crate) fn recall(&mut self, subject: Subject) {
         if self.queue.is_empty() {
             return;
@@ -157,7 +156,7 @@ impl Outputs {
         self.selective = true;
     }
 
-    /// Nothing will come out, while no owner is leaving.
+    /// Whether nothing will come out, while no owner is leaving.
     pub(crate) fn is_empty(&self) -> bool {
         let mut entries = (self.passed..).zip(&self.queue);
         match self.recalled.is_empty() {

@@ -1,4 +1,4 @@
-//! Who has which objects: what goes when a context ends, found without a look at anybody else's.
+//! The objects of each owner, so that those of a context that ends are found without a look at any others.
 
 use alloc::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use crate::list::{List, Member};
 use crate::object::Owner;
 use crate::table::Table;
 
-/// Lists of what one owner has.
+/// Lists of the objects of one owner.
 pub(crate) struct OfOwner;
 
-/// What one owner has. Regions and windows are found through their protection domains.
+/// The objects of one owner. Regions and windows are found through their protection domains.
 #[derive(Default)]
 pub(crate) struct Belongings {
     pub(crate) qps: List<OfOwner>,
@@ -27,7 +27,7 @@ impl Belongings {
 /// One of an owner's lists.
 pub(crate) type Part = fn(&mut Belongings) -> &mut List<OfOwner>;
 
-/// Everybody who has something.
+/// Everybody who owns objects.
 #[derive(Default)]
 pub(crate) struct Owners {
     known: BTreeMap<Owner, Belongings>,
@@ -42,7 +42,7 @@ impl Owners {
         self.known.get(&owner)
     }
 
-    /// A fresh object of the table is the owner's.
+    /// Adds a fresh object of the table to its owner's list.
     pub(crate) fn add<T>(&mut self, owner: Owner, part: Part, table: &mut Table<T>, index: u32)
     where
         T: Member<OfOwner>,
@@ -50,7 +50,7 @@ impl Owners {
         part(self.known.entry(owner).or_default()).push(table, index);
     }
 
-    /// Before an object goes.
+    /// Removes an object from its owner's list, before it goes.
     pub(crate) fn remove<T>(&mut self, owner: Owner, part: Part, table: &mut Table<T>, index: u32)
     where
         T: Member<OfOwner>,

@@ -5,25 +5,24 @@ use crate::unit::Route;
 /// How units travel to a destination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// From memory to memory on this host: long units, none is lost.
+    /// From memory to memory on this host: long units, and no losses.
     Local,
-    /// As packets: one a unit, or few ([`Paths::train_bytes`]), in a window that adapts to what the
-    /// path takes.
+    /// As packets, one or few to a unit ([`Paths::train_bytes`]), within a window that adapts to the path.
     Wire,
 }
 
-/// Where a destination is. The numbers are the caller's: each connection keeps them as long as the
-/// answer holds and hands them back with each of its units.
+/// The place of a destination. The numbers are the caller's: each connection keeps them as long as the answer is valid,
+/// and hands them back with each of its units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Path {
-    /// On this host: which adapter.
+    /// On this host; number of the adapter.
     Local(u32),
-    /// Behind a wire: which one.
+    /// Behind a wire; number of the wire.
     Wire(u32),
 }
 
 impl Path {
-    /// How units travel on it.
+    /// Returns how units travel on it.
     #[inline]
     pub fn pace(self) -> Pace {
         match self {
@@ -33,40 +32,40 @@ impl Path {
     }
 }
 
-/// What a queue pair has for a path.
+/// Kind of traffic that a queue pair has for a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flow {
     /// Payload for the peer, or a word to change there.
     Give,
     /// A READ: payload comes from the peer.
     Take,
-    /// What is owed to the peer.
+    /// Answers owed to the peer.
     Answer,
 }
 
-/// Where destinations are, which the caller of [`Hca::poll_transmit`](crate::Hca::poll_transmit)
-/// knows. A [`Pace`] answers for all of them.
+/// The places of destinations, which the caller of [`Hca::poll_transmit`](crate::Hca::poll_transmit) knows. A [`Pace`]
+/// is the same answer for all destinations.
 pub trait Paths {
-    /// A number that changes whenever an answer of [`Paths::path`] may have changed: each connection
-    /// keeps its answer as long.
+    /// Returns a number that changes whenever an answer of [`Paths::path`] may have changed. Each connection keeps its
+    /// answer until then.
     fn epoch(&self) -> u64;
 
-    /// Where a destination is.
+    /// Returns the place of a destination.
     fn path(&mut self, route: &Route) -> Path;
 
-    /// Whether any path takes no more for now; [`Paths::is_full`] is asked only then.
+    /// Whether any path is full for now; [`Paths::is_full`] is asked only then.
     fn is_any_full(&self) -> bool {
         false
     }
 
-    /// Whether this path takes no more of a flow for now. Queue pairs that have units of it wait until
+    /// Whether this path takes no more of a flow for now. Queue pairs with units of that flow wait until
     /// [`Hca::path_has_room`](crate::Hca::path_has_room); all others go on.
     fn is_full(&mut self, _path: Path, _flow: Flow) -> bool {
         false
     }
 
-    /// Payload of the longest unit for a wire, if the caller makes [`Frames`](crate::packet::Frames) of
-    /// it; a unit is one packet otherwise.
+    /// Returns the most payload of a unit for a wire, if the caller makes [`Frames`](crate::packet::Frames) of units;
+    /// otherwise a unit is one packet.
     fn train_bytes(&self) -> u32 {
         0
     }
@@ -93,7 +92,7 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// The answer for `route`, asked for if there is none of this epoch; `None` without a route.
+    /// Returns the path of `route`, and asks for it if none of this epoch is kept; `None` without a route.
     #[inline]
     pub(crate) fn of(
         kept: &mut Option<Self>,
@@ -111,7 +110,7 @@ impl Known {
         }
     }
 
-    /// The answer, if it is of this epoch.
+    /// Returns the kept answer, if it is of this epoch.
     #[inline]
     pub(crate) fn in_epoch(kept: Option<Self>, epoch: u64) -> Option<Path> {
         kept.filter(|known| known.epoch == epoch)

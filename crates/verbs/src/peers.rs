@@ -5,8 +5,8 @@
 //!   pause_peer    they send nothing, their time stands still, no retry is used up; posting goes on
 //!   resume_peer   they send again from the oldest packet that is not acknowledged, with fresh retries
 //! ```
-//! A peer stands still while its machine goes to another host. Who says so, and for how long it is believed, the
-//! caller knows: nothing here goes on by itself. It is saved nowhere: an adapter that is restored sends to everybody.
+//! A peer stands still while its machine moves to another host. The caller knows who announces that and for how long it
+//! is believed: nothing here resumes by itself. A pause is not saved: a restored adapter sends to everybody.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -22,14 +22,14 @@ use crate::qp::Qp;
 use crate::timers::Schedule;
 use crate::unit::Route;
 
-/// Lists of those with one peer.
+/// Lists of the queue pairs with one peer.
 pub(crate) struct OfPeer;
 
-/// The two ends of connections: the peer's GID, and the index of ours.
+/// The two ends of a connection: the peer's GID, and the index of the local GID.
 pub(crate) type Ends = (Gid, u8);
 
-/// All peers. Each has a queue pair, and so there are no more of them; those that stand still are those that the
-/// caller named and has not taken back.
+/// All peers. Each has a queue pair, which bounds their number. The peers that stand still are those that the caller
+/// has paused and not resumed.
 #[derive(Default)]
 pub(crate) struct Peers {
     known: BTreeMap<Ends, List<OfPeer>>,
@@ -54,14 +54,14 @@ impl<R> Member<OfPeer> for Box<Qp<R>> {
 }
 
 impl<R> Qp<R> {
-    /// Whom it is connected to. One that failed still is until it is reset.
+    /// Returns the ends of its connection. A failed queue pair stays connected until it is reset.
     fn ends(&self) -> Option<Ends> {
         let address = &self.attr.address;
         let is_tied = !matches!(self.attr.state, QpState::Reset | QpState::Init);
         (is_tied && self.is_connected()).then_some((address.dgid, address.sgid_index))
     }
 
-    /// The peer stands still.
+    /// Stops sending: the peer stands still.
     fn pause(&mut self) {
         let requester = &mut self.requester;
         requester.paused = true;
@@ -69,7 +69,7 @@ impl<R> Qp<R> {
         requester.rnr_until = None;
     }
 
-    /// The peer goes on, wherever it is: what it has not acknowledged may be lost.
+    /// Goes on with a peer, wherever it is now: what it has not acknowledged may be lost.
     fn go_on(&mut self, schedule: &mut Schedule) {
         let is_reliable = self.is_reliable();
         let requester = &mut self.requester;
@@ -85,8 +85,7 @@ impl<R> Qp<R> {
 }
 
 impl<R: Clone> Hca<R> {
-    /// A peer stands still: connections to it wait until [`resume_peer`](Self::resume_peer), also those that are made
-    /// meanwhile.
+    /// Pauses connections to a peer that stands still, including new ones, until [`resume_peer`](Self::resume_peer).
     pub fn pause_peer(&mut self, peer: Gid) {
         self.peers.still.insert(peer);
         for id in self.queue_pairs_with(peer) {
@@ -96,7 +95,7 @@ impl<R: Clone> Hca<R> {
         }
     }
 
-    /// A peer goes on, and so do connections to it; those that did not wait, too, since what they sent may be lost.
+    /// Resumes connections to a peer, including those that were not paused, since what they sent may be lost.
     pub fn resume_peer(&mut self, peer: Gid) {
         self.peers.still.remove(&peer);
         for id in self.queue_pairs_with(peer) {
@@ -106,7 +105,7 @@ impl<R: Clone> Hca<R> {
         }
     }
 
-    /// This adapter has stood still itself, and goes on: time that passed meanwhile is nobody's fault.
+    /// Resumes all connections after this adapter itself has stood still: the time that passed counts against no peer.
     pub fn resume_all(&mut self) {
         let peers: BTreeSet<Gid> = self.peers.known.keys().map(|(peer, _)| *peer).collect();
         let going = peers.difference(&self.peers.still);
@@ -120,8 +119,8 @@ impl<R: Clone> Hca<R> {
         self.peers.lists_of(peer).next().is_some()
     }
 
-    /// The ways to all peers, one for each pair of addresses: of queue pairs that take part in anything, and not to
-    /// this adapter itself.
+    /// Returns the routes to all peers, one for each pair of addresses. Only queue pairs that take part in anything
+    /// count, and routes to this adapter itself are left out.
     pub fn peers(&self) -> impl Iterator<Item = Route> {
         let table = &self.qps.table;
         let routes = self.peers.known.values().filter_map(move |list| {
@@ -138,7 +137,7 @@ impl<R: Clone> Hca<R> {
         members.map(|(id, _)| id).collect()
     }
 
-    /// A queue pair may be connected to another peer than before, or to none.
+    /// Updates the lists of peers for a queue pair that may be connected to another peer than before, or to none.
     pub(crate) fn follow_peer(&mut self, id: QpId) {
         let Some(qp) = self.qps.get(id.0) else {
             return;
@@ -163,7 +162,7 @@ impl<R: Clone> Hca<R> {
         }
     }
 
-    /// Before a queue pair goes.
+    /// Removes a queue pair from its peer's list, before it goes.
     pub(crate) fn leave_peer(&mut self, id: QpId) {
         let qp = self.qps.get_mut(id.0);
         let Some(ends) = qp.and_then(|qp| qp.links.peer.take()) else {

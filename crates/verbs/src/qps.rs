@@ -1,5 +1,5 @@
-//! The queue pairs of an adapter: by slot for their owners, by number for packets and units, and those
-//! of owners that are leaving for nobody.
+//! The queue pairs of an adapter: found by slot for their owners, and by number for packets and units. Queue pairs of
+//! leaving owners are found by nobody.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -13,7 +13,7 @@ use crate::table::Table;
 /// Front ends have 16 bits for slots.
 pub(crate) const QP_SLOTS_MAX: u32 = (1 << 16) - 1;
 
-/// Owners whose objects are unusable and go one by one. As many as there are owners.
+/// Leaving owners, whose objects are unusable and are freed one by one. Bounded by the number of owners.
 #[derive(Default)]
 pub(crate) struct Leaving {
     owners: BTreeSet<Owner>,
@@ -25,7 +25,7 @@ impl Leaving {
         self.owners.is_empty()
     }
 
-    /// On the way of every message: mostly nobody leaves.
+    /// Whether an owner is leaving. It is asked for every message: mostly none is leaving.
     #[inline]
     pub(crate) fn has(&self, owner: Owner) -> bool {
         !self.owners.is_empty() && self.knows(owner)
@@ -37,13 +37,13 @@ impl Leaving {
         self.owners.contains(&owner)
     }
 
-    /// The owner whose objects go now: one after the other, so that everybody's end comes.
+    /// Returns the owner whose objects are freed next. Owners follow each other, so that each comes to its end.
     pub(crate) fn next_from(&self, owner: Owner) -> Option<Owner> {
         let behind = self.owners.range(owner..).next();
         behind.or(self.owners.first()).copied()
     }
 
-    /// False if it is leaving already.
+    /// Adds an owner; false if it is leaving already.
     pub(crate) fn add(&mut self, owner: Owner) -> bool {
         self.owners.insert(owner)
     }
@@ -68,39 +68,39 @@ impl<R> Qps<R> {
         }
     }
 
-    /// As its owner knows it, leaving or not.
+    /// Returns the queue pair of a slot, whether its owner is leaving or not.
     #[inline]
     pub(crate) fn get(&self, slot: u32) -> Option<&Qp<R>> {
         self.table.get(slot).map(|qp| &**qp)
     }
 
-    /// As its owner knows it, leaving or not.
+    /// Returns the queue pair of a slot mutably, whether its owner is leaving or not.
     #[inline]
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Qp<R>> {
         self.table.get_mut(slot).map(|qp| &mut **qp)
     }
 
-    /// Whether a queue pair takes part in anything: those of an owner that leaves do not.
+    /// Whether a queue pair takes part in anything: those of a leaving owner do not.
     #[inline]
     pub(crate) fn is_live(&self, qp: &Qp<R>) -> bool {
         !self.leaving.has(qp.owner)
     }
 
-    /// The queue pair in a slot, if it takes part in anything.
+    /// Returns the queue pair in a slot, if it takes part in anything.
     #[inline]
     pub(crate) fn live_mut(&mut self, slot: u32) -> Option<&mut Qp<R>> {
         let qp = self.table.get_mut(slot)?;
         (!self.leaving.has(qp.owner)).then_some(qp)
     }
 
-    /// The queue pair that a number on the wire names, if it takes part in anything.
+    /// Returns the queue pair that a number on the wire names, if it takes part in anything.
     #[inline]
     pub(crate) fn named(&self, qpn: Qpn) -> Option<&Qp<R>> {
         let qp = self.get(self.slot_of(qpn)?)?;
         (qp.qpn == qpn && self.is_live(qp)).then_some(qp)
     }
 
-    /// The same, to change it.
+    /// Returns the same, mutably.
     #[inline]
     pub(crate) fn named_mut(&mut self, qpn: Qpn) -> Option<&mut Qp<R>> {
         let slot = self.slot_of(qpn)?;
@@ -108,7 +108,7 @@ impl<R> Qps<R> {
         (qp.qpn == qpn && !self.leaving.has(qp.owner)).then_some(qp)
     }
 
-    /// The slot that a number on the wire names.
+    /// Returns the slot that a number on the wire names.
     #[inline]
     fn slot_of(&self, qpn: Qpn) -> Option<u32> {
         if qpn == Qpn::GSI {

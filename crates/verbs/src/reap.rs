@@ -1,4 +1,4 @@
-//! The end of an owner: at once for everybody else, piece by piece for us.
+//! The end of an owner: at once for everybody else, piece by piece for the adapter.
 //!
 //! ```text
 //!   retire_owner ──► leaving: numbers and keys are taken, and nobody reaches anything
@@ -7,14 +7,14 @@
 //!                    queue pairs ─► shared receive queues ─► CQs ─► windows ─► regions ─► domains ─► gone
 //! ```
 //!
-//! While an owner leaves, its queue pairs neither send nor answer: units and packets to them are
-//! dropped and counted as to a queue pair that does not exist, units of them that are under way are
-//! answered into nothing, timers pass. With them its keys are out of reach, since a key opens only to
-//! queue pairs of its domain. None of its completions and events is handed out, and it gets nothing
-//! new. What its objects take of [`crate::object::Limits`] comes back with each object that is freed.
+//! While an owner leaves, its queue pairs neither send nor answer. Units and packets to them are dropped and counted as
+//! if the queue pair did not exist, answers to their units under way are ignored, and their timers have no effect. The
+//! owner's keys are out of reach, too, since a key opens only to queue pairs of its domain. None of its completions and
+//! events is handed out, and it gets no new objects. The part of [`crate::object::Limits`] that an object takes is
+//! returned when it is freed.
 //!
-//! The front end is told of each, because a number may be used again from then on: its own half of the
-//! object and what the owner paid for it go with it, and the owner's name with [`Reaped::Owner`].
+//! The front end is told of each freed object, because its number may be used again from then on. It then frees its own
+//! half of the object and what the owner paid for it, and with [`Reaped::Owner`] the owner's name.
 
 use crate::error::Error;
 use crate::hca::Hca;
@@ -22,7 +22,7 @@ use crate::list::List;
 use crate::object::{CqId, MrId, MwId, Owner, PdId, QpId, SrqId};
 use crate::owner::{Belongings, OfOwner};
 
-/// What was freed.
+/// A freed object, or an owner that is gone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reaped {
     /// A queue pair.
@@ -37,14 +37,14 @@ pub enum Reaped {
     Mw(MwId),
     /// A protection domain.
     Pd(PdId),
-    /// The owner has nothing any more and is not leaving any more: its name may be another's.
+    /// The owner has no objects any more and is no longer leaving: its name may be used again.
     Owner(Owner),
 }
 
 impl<R: Clone> Hca<R> {
-    /// The owner is gone: from now on nobody reaches anything of it, in no more time than it takes to
-    /// look its name up. [`Hca::reap`] frees what it had. Until it says [`Reaped::Owner`], objects of
-    /// this owner cannot be made ([`Error::Leaving`]).
+    /// Retires an owner that is gone: from now on none of its objects can be reached, which takes no longer than a
+    /// lookup of its name. [`Hca::reap`] frees its objects. Until that reports [`Reaped::Owner`], no objects of this
+    /// owner can be made ([`Error::Leaving`]).
     ///
     /// The front end takes nothing more from the owner's rings, and forgets its half of an object when
     /// [`Hca::reap`] names it.
@@ -53,9 +53,9 @@ impl<R: Clone> Hca<R> {
         self.shared.outputs.mute(true);
     }
 
-    /// Frees what owners that leave had, in at most `budget` steps, and tells what. True while there is
-    /// more: call it between other work until it says false. A step frees one object, or what hangs on
-    /// one: a window's binding, a multicast attachment, a request that was not finished.
+    /// Frees objects of leaving owners, in at most `budget` steps, and reports each to `freed`. True while there are
+    /// more: call it between other work until it returns false. A step frees one object, or a part of one: a window's
+    /// binding, a multicast attachment, an unfinished request.
     pub fn reap(&mut self, budget: u32, mut freed: impl FnMut(Reaped)) -> bool {
         let mut left = budget;
         while left > 0
@@ -79,20 +79,20 @@ impl<R: Clone> Hca<R> {
         self.qps.leaving.has(owner)
     }
 
-    /// [`Hca::retire_owner`] and [`Hca::reap`] to the end, in one go. For callers for whom nobody waits:
-    /// tests, simulators, an adapter that is reset as a whole. Others take turns.
+    /// Does [`Hca::retire_owner`] and [`Hca::reap`] to the end, in one go. It is for callers that hold up nobody:
+    /// tests, simulators, an adapter that is reset as a whole. Other callers free piece by piece.
     pub fn destroy_owner(&mut self, owner: Owner) {
         self.retire_owner(owner);
         while self.reap(u32::MAX, |_| {}) {}
     }
 
-    /// An owner that may have something new.
+    /// Checks that an owner is not leaving, so that it may have new objects.
     pub(crate) fn check_stays(&self, owner: Owner) -> Result<(), Error> {
         let leaving = self.qps.leaving.has(owner);
         (!leaving).then_some(()).ok_or(Error::Leaving)
     }
 
-    /// Some steps, at least one; what was freed with the last of them.
+    /// Takes some steps, at least one; returns the object that the last of them freed.
     fn reap_of(&mut self, owner: Owner, left: &mut u32) -> Option<Reaped> {
         if let Some(qp) = self.first_of(owner, |all| &all.qps) {
             return self.reap_qp(QpId(qp), left).map(Reaped::Qp);
@@ -118,7 +118,7 @@ impl<R: Clone> Hca<R> {
         part(self.shared.owners.get(owner)?).first()
     }
 
-    /// What hangs on it first.
+    /// Frees a queue pair, but first what belongs to it.
     fn reap_qp(&mut self, id: QpId, left: &mut u32) -> Option<QpId> {
         let shared = &mut self.shared;
         let qp = self.qps.get_mut(id.0)?;
@@ -154,7 +154,7 @@ impl<R: Clone> Hca<R> {
         Some(id)
     }
 
-    /// Windows first: they hold on to their regions.
+    /// Frees a domain, but first its windows, since they hold on to their regions, and then the regions.
     fn reap_of_pd(&mut self, id: PdId) -> Reaped {
         let pd = self.shared.pds.get(id.0);
         let window = pd.and_then(|pd| pd.windows.first()).map(MwId);

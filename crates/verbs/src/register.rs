@@ -1,4 +1,4 @@
-//! Registering memory and ending registrations.
+//! Registering memory, and ending registrations.
 
 use vrdma_wire::{Lkey, Rkey};
 
@@ -10,18 +10,18 @@ use crate::mr::{FAST_REGISTER_PAGES_MAX, Kind, Mr};
 use crate::object::{MrId, MrKeys, MrKind, MrSpec, Owner, PdId, QpId};
 use crate::shared::Shared;
 
-/// What a registration is at the moment.
+/// A registration as it is now.
 #[derive(Debug)]
 pub struct Registered<'a, R> {
     /// Handle.
     pub id: MrId,
-    /// Address of the first byte as requests name it.
+    /// Address of the first byte, as requests name it.
     pub start: u64,
     /// Bytes.
     pub length: u64,
     /// Rights.
     pub access: Access,
-    /// What it names.
+    /// The registered memory.
     pub region: &'a R,
 }
 
@@ -51,9 +51,9 @@ impl<R: Clone> Hca<R> {
         Ok(self.shared.mr_keys(index))
     }
 
-    /// Gives a region of user memory other memory, rights or protection domain under the keys that it
-    /// has (IBTA 10.6.3 lets it). Nothing changes on an error: as for [`register`](Self::register),
-    /// and `InUse` while a window is bound to it.
+    /// Gives a region of user memory other memory, other rights or another protection domain under its present keys
+    /// (IBTA 10.6.3 allows it). Nothing changes on an error. Errors: those of [`register`](Self::register), and `InUse`
+    /// while a window is bound to the region.
     pub fn reregister(&mut self, id: MrId, pd: PdId, spec: MrSpec<R>) -> Result<MrKeys, Error> {
         let owner = self.shared.pd(pd)?.owner;
         self.check_stays(owner)?;
@@ -88,7 +88,7 @@ impl<R: Clone> Hca<R> {
         Ok(())
     }
 
-    /// The region of user memory, no window, that peers of a queue pair name by a key.
+    /// Returns the region of user memory, but no window, that peers of a queue pair name by a key.
     pub fn region_behind(&self, qp: QpId, rkey: Rkey) -> Option<Registered<'_, R>> {
         let qp = self.qps.get(qp.0).filter(|qp| self.qps.is_live(qp));
         let pd = qp?.spec.pd;
@@ -108,7 +108,7 @@ impl<R: Clone> Hca<R> {
         })
     }
 
-    /// The owner of a memory region: that of its protection domain.
+    /// Returns the owner of a memory region, which is the owner of its protection domain.
     pub fn owner_of_mr(&self, id: MrId) -> Option<Owner> {
         let mr = self.shared.mrs.get(id.0)?;
         (!mr.is_window()).then(|| self.owner_of_pd(mr.pd)).flatten()
@@ -149,8 +149,7 @@ pub(crate) fn range_is_valid(start: u64, length: u64) -> bool {
     length > 0 && start.checked_add(length - 1).is_some()
 }
 
-/// Peers that may write memory that its owner may not write would be a right from nowhere
-/// (IBTA 10.6.3).
+/// Whether access rights are consistent: peers may write only where the owner may write, too (IBTA 10.6.3).
 pub(crate) fn access_is_valid(access: Access) -> bool {
     let remote = access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC);
     !remote || access.contains(Access::LOCAL_WRITE)

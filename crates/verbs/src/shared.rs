@@ -1,6 +1,6 @@
-//! What the queue pairs of one adapter share: tables, GIDs, the output queue and the counters.
+//! The parts of an adapter that its queue pairs share: tables, GIDs, the output queue and the counters.
 //!
-//! Apart from the QPs themselves, so that a step of one QP can hold both.
+//! They are kept apart from the QPs themselves, so that a step of one QP can borrow both.
 
 use alloc::vec::Vec;
 
@@ -24,13 +24,13 @@ use crate::table::Table;
 use crate::unit::Route;
 use crate::work::{Event, Output};
 
-/// Entries that an 8-bit index reaches.
+/// Most entries that an 8-bit index reaches.
 const GIDS_MAX: u32 = 256;
 
 /// A protection domain.
 pub(crate) struct Pd {
     pub(crate) owner: Owner,
-    /// Objects that name it.
+    /// Number of objects that name it.
     pub(crate) users: u32,
     pub(crate) regions: List<OfDomain>,
     pub(crate) windows: List<OfDomain>,
@@ -59,7 +59,7 @@ impl Member<OfOwner> for Pd {
     }
 }
 
-/// The stream that keys come from.
+/// The stream from which keys are drawn.
 const KEY_NAMES: u64 = 2;
 
 pub(crate) struct Shared<R> {
@@ -68,10 +68,9 @@ pub(crate) struct Shared<R> {
     pub(crate) pds: Table<Pd>,
     /// Memory regions and windows.
     pub(crate) mrs: Table<Mr<R>>,
-    /// How many of them are windows.
+    /// How many entries of `mrs` are windows.
     pub(crate) windows: u32,
-    /// Windows that were bound or unbound, and fast-register regions that were filled or emptied, since
-    /// somebody asked.
+    /// Windows that were bound or unbound, and fast-register regions that were filled or emptied, since the last query.
     pub(crate) changed_keys: Vec<u32>,
     pub(crate) cqs: Table<Cq>,
     pub(crate) srqs: Table<Srq>,
@@ -80,9 +79,9 @@ pub(crate) struct Shared<R> {
     pub(crate) outputs: Outputs,
     pub(crate) enclosures: Enclosures,
     pub(crate) counters: Counters,
-    /// A peer behind a wire that answers slowly, or the last one.
+    /// The peer behind a wire that answers slowly, or the last one that did.
     pub(crate) peer: Option<Peer>,
-    /// Where atomics are written down before they are done.
+    /// Log in which atomics are noted before they are done.
     pub(crate) intents: Log,
 }
 
@@ -111,7 +110,7 @@ impl<R> Shared<R> {
         self.pds.get(id.0).ok_or(Error::InvalidHandle)
     }
 
-    /// A domain is in its place in the table: its owner knows it.
+    /// Registers a domain, which is in its place in the table, with its owner.
     pub(crate) fn enlist_pd(&mut self, id: PdId) {
         let Some(&Pd { owner, .. }) = self.pds.get(id.0) else {
             return;
@@ -120,7 +119,7 @@ impl<R> Shared<R> {
         owners.add(owner, |all| &mut all.pds, pds, id.0);
     }
 
-    /// An object names a domain from now on, or no longer.
+    /// Counts an object that names a domain from now on, or no longer.
     pub(crate) fn count_user(&mut self, pd: PdId, count: impl FnOnce(&mut u32)) {
         let pd = self.pds.get_mut(pd.0);
         debug_assert!(pd.is_some(), "a domain is there as long as its users");
@@ -156,7 +155,7 @@ impl<R> Shared<R> {
         matches!(self.gids.get(usize::from(index)), Some(Some(_)))
     }
 
-    /// The way to `address`, while its source GID is bound.
+    /// Returns the route to `address`, while its source GID is bound.
     #[inline]
     pub(crate) fn route(&self, address: &Address) -> Option<Route> {
         Some(Route {

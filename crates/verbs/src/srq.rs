@@ -1,4 +1,4 @@
-//! Shared receive queues: receives that the front end staged, and the limit that warns it.
+//! Shared receive queues: staged receives, and the limit that warns the front end.
 
 use alloc::collections::VecDeque;
 
@@ -12,15 +12,15 @@ use crate::qp::OfSrq;
 use crate::shared::Shared;
 use crate::work::{Event, RecvWr};
 
-/// Receives that one queue holds inside the engine. The rest waits in the front end's ring.
+/// Most receives that one queue holds inside the engine. The others wait in the front end's ring.
 pub const RECEIVE_WINDOW: usize = 1024;
 
 pub(crate) struct Srq {
     pub(crate) owner: Owner,
     pub(crate) pd: PdId,
-    /// Those that take their receives from it.
+    /// Queue pairs that take their receives from it.
     pub(crate) qps: List<OfSrq>,
-    /// Armed when not zero.
+    /// The limit; armed when not zero.
     pub(crate) limit: u32,
     pub(crate) failed: bool,
     pub(crate) receives: VecDeque<RecvWr>,
@@ -52,7 +52,7 @@ impl Member<OfOwner> for Srq {
 }
 
 impl<R> Shared<R> {
-    /// A queue is in its place in the table: its owner and its domain know it.
+    /// Registers a queue, which is in its place in the table, with its owner and its domain.
     pub(crate) fn enlist_srq(&mut self, id: SrqId) {
         let Some(&Srq { owner, pd, .. }) = self.srqs.get(id.0) else {
             return;
@@ -81,7 +81,7 @@ impl<R: Clone> Hca<R> {
         Ok(())
     }
 
-    /// Errors: `InvalidHandle`, `InUse` while a QP is attached.
+    /// Destroys a shared receive queue. Errors: `InvalidHandle`, `InUse` while a QP is attached.
     pub fn destroy_srq(&mut self, id: SrqId) -> Result<(), Error> {
         let srq = self.shared.srq(id)?;
         let (owner, pd) = (srq.owner, srq.pd);
@@ -96,7 +96,7 @@ impl<R: Clone> Hca<R> {
         Ok(())
     }
 
-    /// The queue's ring is unusable: once, an event, and the attached QPs go to ERR.
+    /// Fails a queue whose ring is unusable: one event is raised, and the attached QPs go to ERR.
     pub fn fail_srq(&mut self, id: SrqId) -> Result<(), Error> {
         let srq = self.shared.srq_mut(id)?;
         if core::mem::replace(&mut srq.failed, true) {
@@ -110,8 +110,8 @@ impl<R: Clone> Hca<R> {
         Ok(())
     }
 
-    /// The front end tells how many receives its ring still holds: fewer than an armed limit raises
-    /// the event and disarms it (IBTA 10.2.9).
+    /// Takes the number of receives that the front end's ring still holds. Fewer than an armed limit raise the event
+    /// and disarm the limit (IBTA 10.2.9).
     pub fn srq_available(&mut self, id: SrqId, count: u32) -> Result<(), Error> {
         let srq = self.shared.srq_mut(id)?;
         if count < srq.limit {

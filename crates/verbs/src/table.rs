@@ -4,9 +4,9 @@
 //!   slots:  [ -, A, B, -, C, ... ]        free, oldest first:  3, 0
 //! ```
 //!
-//! A slot is reused as late as the table's limit and [`LATE_REUSE`] allow. Objects that others name have a
-//! [name](crate::names) beside, another one for each use of a slot. A slot keeps the name of its last object
-//! until it has the next, so that nothing else is called so soon.
+//! A slot is reused as late as the table's limit and [`LATE_REUSE`] allow. Objects that others name also have a
+//! [name](crate::names), a new one for each use of a slot. A slot keeps the name of its last object until it gets the
+//! next one, so that no other object has that name soon.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -23,22 +23,22 @@ struct Slot<T> {
     value: Option<T>,
 }
 
-/// At most `limit` objects, numbered from `first` to `limit - 1`.
+/// A table of at most `limit` objects, numbered from `first` to `limit - 1`.
 pub(crate) struct Table<T> {
     slots: Vec<Slot<T>>,
     free: VecDeque<u32>,
     limit: u32,
-    /// Slots at the start that never hold anything.
+    /// Number of slots at the start that never hold anything.
     unused: u32,
     names: Names,
     live: u32,
-    /// Objects looked at, for tests of what an operation costs.
+    /// Number of objects looked at, for tests of an operation's cost.
     #[cfg(test)]
     visits: core::cell::Cell<u64>,
 }
 
 impl<T> Table<T> {
-    /// A table of objects that are known by slot alone.
+    /// Makes a table of objects that are known by slot alone.
     pub(crate) fn new(first: u32, limit: u32) -> Self {
         let mut slots = Vec::new();
         slots.resize_with(first as usize, || Slot::vacant(Name::NONE));
@@ -54,7 +54,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// One of objects that others name.
+    /// Makes a table of objects that others name.
     pub(crate) fn named(first: u32, limit: u32, source: Source) -> Self {
         Self {
             names: Names::new(source),
@@ -62,7 +62,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Objects looked at since the table was made.
+    /// Returns how many objects were looked at since the table was made.
     #[cfg(test)]
     pub(crate) fn visits(&self) -> u64 {
         self.visits.get()
@@ -74,7 +74,7 @@ impl<T> Table<T> {
         self.visits.set(self.visits.get() + 1);
     }
 
-    /// Live objects.
+    /// Returns the number of live objects.
     pub(crate) fn len(&self) -> u32 {
         self.live
     }
@@ -101,19 +101,19 @@ impl<T> Table<T> {
         indexed.filter_map(|(index, slot)| Some((index, slot.value.as_mut()?)))
     }
 
-    /// The slot that a number names: that of an object, or of the last one that was in it.
+    /// Returns the slot that a number names: the slot of an object, or of the last object that was in it.
     #[inline]
     pub(crate) fn slot_named(&self, number: u32) -> Option<u32> {
         self.names.find(number)
     }
 
-    /// The object that a number names.
+    /// Returns the object that a number names.
     #[inline]
     pub(crate) fn get_named(&self, number: u32) -> Option<&T> {
         self.get(self.slot_named(number)?)
     }
 
-    /// The number of what is in a slot, or was last.
+    /// Returns the number of the object in a slot, or of the last one that was in it.
     pub(crate) fn number(&self, index: u32) -> u32 {
         let slot = self.slots.get(index as usize);
         let name = slot.map_or(Name::NONE, |slot| slot.name);
@@ -138,7 +138,7 @@ impl<T> Table<T> {
         Ok(index)
     }
 
-    /// Gives a slot another name, if its objects have any.
+    /// Gives a slot another name, if the objects of this table have names.
     fn rename(&mut self, index: u32) -> bool {
         if self.names.are_plain {
             return true;
@@ -154,7 +154,7 @@ impl<T> Table<T> {
         true
     }
 
-    /// Takes an object out.
+    /// Removes an object and returns it.
     pub(crate) fn remove(&mut self, index: u32) -> Option<T> {
         let value = self.slots.get_mut(index as usize)?.value.take()?;
         debug_assert!(index >= self.unused, "nothing is there");
@@ -163,25 +163,26 @@ impl<T> Table<T> {
         Some(value)
     }
 
-    /// The name of every slot, for saving.
+    /// Returns the name of every slot, for saving.
     pub(crate) fn names(&self) -> impl Iterator<Item = Name> {
         let are_plain = self.names.are_plain;
         let names = self.slots.iter().map(|slot| slot.name);
         names.map(move |name| if are_plain { Name::new(0, 0) } else { name })
     }
 
-    /// How much of its names' source was used, for saving.
+    /// Returns how much of the names' source was used, for saving.
     pub(crate) fn drawn(&self) -> u64 {
         self.names.source.drawn
     }
 
-    /// The free slots, oldest first, for saving.
+    /// Returns the free slots, oldest first, for saving.
     pub(crate) fn free(&self) -> impl Iterator<Item = u32> {
         self.free.iter().copied()
     }
 
-    /// Restoring: slots without objects, and names after which `drawn` of the source are used. False when they
-    /// are more than the table may have, or fewer than the ones that it never uses, or have no such names.
+    /// Restoring: sets the slots, still without objects, and their names, after `drawn` words of the names' source were
+    /// used. False when there are more slots than the table may have, or fewer than the ones that it never uses, or
+    /// when the names are impossible.
     pub(crate) fn set_slots(&mut self, names: &[Name], drawn: u64) -> bool {
         let most = self.limit.max(self.unused) as usize;
         let fits = (self.unused as usize..=most).contains(&names.len());

@@ -1,4 +1,4 @@
-//! Instants of the caller's clock.
+//! Points in time of the caller's clock.
 
 use core::ops::Add;
 use core::time::Duration;
@@ -8,12 +8,12 @@ use core::time::Duration;
 pub struct Time(pub u64);
 
 impl Time {
-    /// How long ago `earlier` was; zero when it is still to come.
+    /// Returns how long ago `earlier` was; zero when it is still to come.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The earlier one of two, of which either may be missing.
+    /// Returns the earlier one of two times, of which either may be missing.
     #[inline]
     pub(crate) fn first(a: Option<Self>, b: Option<Self>) -> Option<Self> {
         match (a, b) {

@@ -1,8 +1,8 @@
-//! When to look at which queue pair again.
+//! The times at which queue pairs have to be looked at again.
 //!
-//! Each QP has at most one entry in each queue. A deadline that moves away leaves its entry where it is: moving it
-//! with every acknowledgement would cost more than the rest of the acknowledgement. So an entry may
-//! be early; what is due is asked of the QP.
+//! Each QP has at most one entry in each queue. A deadline that moves away leaves its entry where it is: moving it with
+//! every acknowledgement would cost more than the rest of the acknowledgement. So an entry may be early; only the QP
+//! knows what is due.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -10,30 +10,30 @@ use alloc::vec::Vec;
 use crate::object::QpId;
 use crate::time::Time;
 
-/// What one QP has in the schedule.
+/// State of one QP in the schedule.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Scheduled {
-    /// It is in the ready queue.
+    /// Whether it is in the ready queue.
     pub(crate) ready: bool,
-    /// It is in the queue of those that owe answers.
+    /// Whether it is in the queue of those that owe answers.
     pub(crate) answering: bool,
-    /// It waits for room on the wire.
+    /// Whether it waits for room on the wire.
     pub(crate) held_up: bool,
-    /// It has units and no source address for them.
+    /// Whether it has units and no source address for them.
     pub(crate) unaddressed: bool,
-    /// Its entry among the timers.
+    /// Time of its entry among the timers.
     pub(crate) timer: Option<Time>,
 }
 
-/// Queue pairs that wait for their turn. One that goes leaves its entry behind, which is skipped when
-/// it comes to the front: the others' entries are not searched for it. Entries of a successor with the
-/// same number come after it.
+/// Queue pairs that wait for their turn. A queue pair that goes leaves its entry behind, which is skipped when it comes
+/// to the front, so that the other entries need not be searched. Entries of a successor with the same number come after
+/// it.
 #[derive(Default)]
 struct Line {
     entries: VecDeque<QpId>,
-    /// How many entries were left behind, for each number.
+    /// Number of entries left behind, for each number.
     left: BTreeMap<QpId, usize>,
-    /// Sum of these: at most half of the entries whenever one has left, so that they do not pile up.
+    /// Sum of `left`: at most half of the entries after each departure, so that they do not pile up.
     dead: usize,
 }
 
@@ -61,7 +61,7 @@ impl Line {
         None
     }
 
-    /// A queue pair with an entry goes.
+    /// Notes that a queue pair with an entry goes.
     fn leave(&mut self, qp: QpId) {
         *self.left.entry(qp).or_default() += 1;
         self.dead += 1;
@@ -74,7 +74,7 @@ impl Line {
         );
     }
 
-    /// No longer than what was left behind since the last time, twice over.
+    /// Removes entries left behind. It looks at no more than twice as many entries as were left since the last time.
     fn compact(&mut self) {
         let mut entries = core::mem::take(&mut self.entries);
         entries.retain(|qp| !self.was_left(*qp));
@@ -82,7 +82,7 @@ impl Line {
         debug_assert_eq!(self.dead, 0, "entries that were left behind are somewhere");
     }
 
-    /// Whether the foremost entry of a number was left behind; it is no more after this.
+    /// Whether the foremost entry of a number was left behind; it is counted no longer after this.
     fn was_left(&mut self, qp: QpId) -> bool {
         let Some(count) = self.left.get_mut(&qp) else {
             return false;
@@ -96,7 +96,7 @@ impl Line {
     }
 }
 
-/// Which QPs have units to send, and which wait for a moment.
+/// The QPs that have units to send, and those that wait for a time.
 #[derive(Default)]
 pub(crate) struct Schedule {
     ready: Line,
@@ -119,7 +119,7 @@ impl Schedule {
         self.ready.pop()
     }
 
-    /// Whether one may be queued.
+    /// Whether a QP may be queued.
     #[inline]
     pub(crate) fn has_ready(&self) -> bool {
         !self.ready.entries.is_empty()
@@ -137,26 +137,26 @@ impl Schedule {
         self.answering.pop()
     }
 
-    /// A QP has units for a wire that takes no more.
+    /// Holds up a QP that has units for a full wire.
     pub(crate) fn hold_up(&mut self, qp: QpId, entry: &mut Scheduled) {
         if !core::mem::replace(&mut entry.held_up, true) {
             self.held_up.push(qp);
         }
     }
 
-    /// All that wait for room. The caller clears the QPs' `held_up`.
+    /// Takes all QPs that wait for room. The caller clears their `held_up`.
     pub(crate) fn take_held_up(&mut self) -> Vec<QpId> {
         core::iter::from_fn(|| self.held_up.pop()).collect()
     }
 
-    /// A QP has units, and its entry of the GID table is empty.
+    /// Lets a QP wait that has units while its entry of the GID table is empty.
     pub(crate) fn await_gid(&mut self, qp: QpId, entry: &mut Scheduled) {
         if !core::mem::replace(&mut entry.unaddressed, true) {
             self.unaddressed.push(qp);
         }
     }
 
-    /// One that waits for an address. The caller clears the QP's `unaddressed`.
+    /// Takes a QP that waits for an address. The caller clears its `unaddressed`.
     pub(crate) fn pop_unaddressed(&mut self) -> Option<QpId> {
         self.unaddressed.pop()
     }

@@ -1,9 +1,9 @@
-//! Message units: what a requester and a responder say to each other.
+//! Message units: what requesters and responders send each other.
 //!
-//! A message is cut into units. On a wire a unit is one packet, or few whose frames the caller makes
-//! and gathers ([`crate::packet`]); between two adapters of one host it
-//! is a longer stretch, counted as the packets it stands for, so that both ends' PSNs stay what they
-//! would be on a wire and a connection may change its path between any two units.
+//! A message is cut into units. On a wire a unit is one packet, or a few whose frames the caller makes and gathers
+//! ([`crate::packet`]). Between two adapters of one host a unit is a longer part of the message and counts as the
+//! packets that it stands for. So the PSNs of both ends are those that they would be on a wire, and a connection may
+//! change its path between any two units.
 
 use vrdma_wire::{Gid, Mac, Psn, Qkey, Qpn, Rkey, Service};
 
@@ -14,9 +14,9 @@ use crate::work::{Imm, Inline, Remote};
 /// Addresses of a unit, and the IP fields that a datagram's receiver sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Route {
-    /// From.
+    /// Source GID.
     pub sgid: Gid,
-    /// To.
+    /// Destination GID.
     pub dgid: Gid,
     /// Traffic class.
     pub traffic_class: u8,
@@ -24,12 +24,12 @@ pub struct Route {
     pub flow_label: u32,
     /// Hop limit.
     pub hop_limit: u8,
-    /// Ethernet address of the destination as the QP's owner resolved it, if it did. Looked at on a
-    /// wire only; never decides which adapter of this host a unit is for.
+    /// Ethernet address of the destination as the QP's owner resolved it, if it did. It is used on a wire only, and
+    /// never to decide which adapter of this host a unit is for.
     pub dmac: Option<Mac>,
 }
 
-/// What a request asks for.
+/// Operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestOp {
     /// SEND; `tail` may carry immediate data or a key to invalidate.
@@ -41,14 +41,14 @@ pub enum RequestOp {
     },
     /// RDMA READ of `length` bytes; always a message of one unit.
     Read {
-        /// Where.
+        /// Address and key of the memory.
         remote: Remote,
         /// Bytes.
         length: u32,
     },
     /// Atomic compare and swap.
     CompareSwap {
-        /// Where.
+        /// Address and key of the word.
         remote: Remote,
         /// Expected value.
         compare: u64,
@@ -57,20 +57,20 @@ pub enum RequestOp {
     },
     /// Atomic fetch and add.
     FetchAdd {
-        /// Where.
+        /// Address and key of the word.
         remote: Remote,
         /// Addend.
         add: u64,
     },
     /// An unreliable datagram: never answered.
     Datagram {
-        /// Key to match.
+        /// Q_Key of the receiver.
         qkey: Qkey,
     },
 }
 
 impl RequestOp {
-    /// The first unit of an RDMA WRITE of so many bytes.
+    /// Makes the operation of the first unit of an RDMA WRITE of `length` bytes.
     #[inline]
     pub(crate) fn write(remote: Remote, length: u32) -> Self {
         Self::Write {
@@ -78,13 +78,13 @@ impl RequestOp {
         }
     }
 
-    /// Whether it must not be done twice.
+    /// Whether the operation must not be done twice.
     pub fn is_atomic(&self) -> bool {
         matches!(self, Self::CompareSwap { .. } | Self::FetchAdd { .. })
     }
 }
 
-/// What the last unit of a message carries besides payload.
+/// Data that the last unit of a message carries besides payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestTail {
     /// Immediate data.
@@ -93,14 +93,14 @@ pub enum RequestTail {
     Invalidate(Rkey),
 }
 
-/// Bytes of a request unit, for whoever delivers it or puts it on a wire.
+/// Payload of a request unit, for delivery or for a wire.
 #[derive(Clone, Debug)]
 pub enum Payload<R> {
-    /// By reference into the sender's memory; empty when a packet brought the bytes.
+    /// References into the sender's memory; empty when a packet brought the bytes.
     Memory(Gather<R>),
-    /// The work request brought them.
+    /// Bytes that came with the work request.
     Inline(InlinePart),
-    /// The unit has them itself.
+    /// Bytes in the unit itself.
     Short(Short),
 }
 
@@ -111,7 +111,7 @@ impl<R> Default for Payload<R> {
 }
 
 impl<R> Payload<R> {
-    /// How many bytes it holds.
+    /// Returns the number of bytes.
     #[inline]
     pub fn length(&self) -> u64 {
         match self {
@@ -122,10 +122,10 @@ impl<R> Payload<R> {
     }
 }
 
-/// Bytes that a unit can have itself: no more than references to them would take.
+/// Most bytes in a unit itself: no more than references to them would take.
 pub const SHORT_MAX: usize = 64;
 
-/// So few bytes that they lie in the unit.
+/// Bytes few enough to lie in the unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Short {
     bytes: [u8; SHORT_MAX],
@@ -133,7 +133,7 @@ pub struct Short {
 }
 
 impl Short {
-    /// So many zeros; `None` if they are more than [`SHORT_MAX`].
+    /// Makes `length` zeros; `None` if they are more than [`SHORT_MAX`].
     #[inline]
     pub fn zeros(length: u64) -> Option<Self> {
         (length <= SHORT_MAX as u64).then_some(Self {
@@ -142,30 +142,30 @@ impl Short {
         })
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
 
-    /// The same, to fill them.
+    /// Returns the bytes, to fill them.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[..usize::from(self.length)]
     }
 }
 
-/// Bytes that stretches hold together.
+/// Returns the bytes that stretches hold together.
 #[inline]
 pub(crate) fn bytes_of<R>(stretches: &[Stretch<R>]) -> u64 {
     match stretches {
-        // As nearly all have.
+        // Nearly all units have one stretch.
         [only] => only.length.into(),
         all => all.iter().map(|part| u64::from(part.length)).sum(),
     }
 }
 
-/// What a unit carries of an inline payload.
+/// The part of an inline payload that a unit carries.
 #[derive(Clone, Debug)]
 pub struct InlinePart {
     whole: Inline,
@@ -174,7 +174,7 @@ pub struct InlinePart {
 }
 
 impl InlinePart {
-    /// `length` bytes from `offset` on, as far as there are so many.
+    /// Makes the part of `length` bytes from `offset` on; shorter when the payload ends before.
     pub fn new(whole: &Inline, offset: u32, length: u32) -> Self {
         let most = whole.bytes().len() as u32;
         let start = offset.min(most);
@@ -185,7 +185,7 @@ impl InlinePart {
         }
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.whole.bytes()[self.start as usize..self.end as usize]
@@ -195,11 +195,11 @@ impl InlinePart {
 /// A request unit.
 #[derive(Clone, Debug)]
 pub struct Request<R> {
-    /// Path.
+    /// Addresses of the unit.
     pub route: Route,
-    /// What [`Paths`](crate::Paths) said of it, for connections of this host.
+    /// The answer of [`Paths`](crate::Paths) for the connection; only for connections of this host.
     pub path: Option<Path>,
-    /// Kind of queue pair that it comes from and is for: RC, UC, or UD with a datagram.
+    /// Kind of queue pair at both ends: RC, UC, or UD with a datagram.
     pub service: Service,
     /// Sender's QP.
     pub source: Qpn,
@@ -209,40 +209,40 @@ pub struct Request<R> {
     pub psn: Psn,
     /// PSNs taken: packets that the unit stands for (for a READ: its response packets).
     pub packets: u32,
-    /// First unit of its message.
+    /// Whether it is the first unit of its message.
     pub first: bool,
-    /// Last unit of its message.
+    /// Whether it is the last unit of its message.
     pub last: bool,
     /// Operation.
     pub op: RequestOp,
-    /// On the last unit.
+    /// Immediate data or key; only on the last unit.
     pub tail: Option<RequestTail>,
-    /// Ask for a solicited event.
+    /// Whether it asks for a solicited event.
     pub solicited: bool,
-    /// Ask for an acknowledgement: a good SEND or WRITE has none without it (IBTA 9.7.5).
+    /// Whether it asks for an acknowledgement: a good SEND or WRITE has none without it (IBTA 9.7.5).
     pub ack_request: bool,
-    /// Bytes.
+    /// Payload.
     pub payload: Payload<R>,
 }
 
-/// Why a responder refuses (IBTA 9.7.5.2).
+/// Reason of a responder's refusal (IBTA 9.7.5.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Nak {
     /// A PSN was skipped.
     Sequence,
-    /// Malformed, unsupported or too many.
+    /// Malformed, unsupported or too many requests.
     InvalidRequest,
-    /// Key, bounds or right.
+    /// A wrong key, bound or right.
     RemoteAccess,
     /// The responder's own failure.
     RemoteOperational,
-    /// No receive posted; come back after this timer code (IBTA table 45).
+    /// No receive is posted; the requester comes back after the time of this timer code (IBTA table 45).
     ReceiverNotReady(u8),
 }
 
 impl Nak {
-    /// Of memory that is [late](crate::memory::Fault::Late): 41 ms, in which a slow disk gives a page, and seven of which are within
-    /// the retries of nearly every program.
+    /// Refusal for memory that is [late](crate::memory::Fault::Late), with a wait of 41 ms: in that time a slow disk
+    /// gives a page, and seven such waits are within the retries of nearly every program.
     pub const LATE: Self = Self::ReceiverNotReady(LATE_CODE);
 }
 
@@ -252,7 +252,7 @@ pub(crate) const LATE_CODE: u8 = 24;
 /// Body of a response.
 #[derive(Clone, Debug)]
 pub enum ResponseBody<R> {
-    /// Everything up to the PSN arrived.
+    /// Everything up to the PSN has arrived.
     Ack,
     /// Refused at the PSN.
     Nak(Nak),
@@ -268,7 +268,7 @@ pub enum ResponseBody<R> {
 /// A response unit.
 #[derive(Clone, Debug)]
 pub struct Response<R> {
-    /// Path back.
+    /// Addresses of the way back.
     pub route: Route,
     /// Responder's QP.
     pub source: Qpn,
@@ -283,7 +283,7 @@ pub struct Response<R> {
 }
 
 impl<R> Response<R> {
-    /// Whether it says that everything up to its PSN arrived, and nothing else.
+    /// Whether it only says that everything up to its PSN has arrived.
     #[inline]
     pub fn is_ack(&self) -> bool {
         matches!(self.body, ResponseBody::Ack)

@@ -24,16 +24,16 @@ use crate::register::range_is_valid;
 use crate::shared::Shared;
 use crate::work::{BindWindow, Status};
 
-/// Windows of type 2 that one queue pair may have bound at a time: destroying it unbinds them all in one
-/// go, which has to stay short. Sixteen for each send work request that the engine holds of it.
+/// Most windows of type 2 that one queue pair may have bound at a time: destroying it unbinds them all in one go, which
+/// has to stay short. There are sixteen for each send work request that the engine holds for it.
 pub const QP_WINDOWS_MAX: u32 = 4096;
 
-/// What a window can give to peers.
+/// Rights that a window can give to peers.
 const RIGHTS: Access = Access::REMOTE_WRITE
     .union(Access::REMOTE_READ)
     .union(Access::REMOTE_ATOMIC);
 
-/// Rights that make sense only where the owner may write.
+/// Rights that make sense only where the owner may write, too.
 const WRITING: Access = Access::REMOTE_WRITE.union(Access::REMOTE_ATOMIC);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,14 +42,14 @@ pub(crate) struct Window {
     pub(crate) bound: Option<Bound>,
 }
 
-/// What a bound window hangs on.
+/// The objects that a window is bound to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bound {
     /// Table slot of the region.
     pub(crate) mr: u32,
-    /// The only QP that may use it: of type 2, the one that bound it.
+    /// The only QP that may use it: for type 2, the QP that bound it.
     pub(crate) qp: Option<QpId>,
-    /// Its place among that one's windows.
+    /// Its place in the list of that QP's windows.
     of_binder: Link,
 }
 
@@ -63,7 +63,7 @@ impl Bound {
     }
 }
 
-/// What a window is about to show.
+/// The memory that a window is about to show.
 struct Shown<R> {
     /// Table slot of the region.
     mr: u32,
@@ -97,7 +97,8 @@ impl Window {
         only.is_none_or(|only| only == qp)
     }
 
-    /// Type 1 is unbound by binding nothing; type 2 by the QP that may use it.
+    /// Checks that a QP may invalidate it: only the QP that may use it, and only type 2; type 1 is unbound by binding
+    /// nothing.
     pub(crate) fn may_be_invalidated_by(&self, qp: QpId) -> Result<(), Status> {
         let allowed = self.kind == WindowKind::Two && self.is_open_to(qp);
         allowed.then_some(()).ok_or(Status::MwBind)
@@ -105,8 +106,8 @@ impl Window {
 }
 
 impl<R: Clone> Hca<R> {
-    /// Makes a memory window, bound to nothing. It counts among the regions that
-    /// [`crate::object::Limits`] allows. Errors: `InvalidHandle` (no such PD), `Leaving`, `Exhausted`.
+    /// Makes a memory window, bound to nothing. It counts as one of the regions that [`crate::object::Limits`] allows.
+    /// Errors: `InvalidHandle` (no such PD), `Leaving`, `Exhausted`.
     pub fn alloc_mw(&mut self, pd: PdId, kind: WindowKind) -> Result<MwKeys, Error> {
         let owner = self.shared.pd(pd)?.owner;
         self.check_stays(owner)?;
@@ -138,7 +139,7 @@ impl<R: Clone> Hca<R> {
         Ok(())
     }
 
-    /// The owner of a window: that of its protection domain.
+    /// Returns the owner of a window, which is the owner of its protection domain.
     pub fn owner_of_mw(&self, id: MwId) -> Option<Owner> {
         let (pd, _) = self.shared.window(id.0)?;
         self.owner_of_pd(pd)
@@ -160,8 +161,8 @@ impl<R> Mr<R> {
         }
     }
 
-    /// Where in the region a window on `start .. start + length` begins, if it may show that with
-    /// those rights. Only ordinary registrations are there for as long as they have windows.
+    /// Returns the offset in the region at which a window on `start .. start + length` begins, if it may show that part
+    /// with those rights. Only ordinary registrations are certain to stay for as long as they have windows.
     pub(crate) fn window_base(&self, (start, length): (u64, u64), access: Access) -> Option<u64> {
         let ordinary = matches!(
             self.kind,
@@ -190,8 +191,8 @@ impl<R> Shared<R> {
         }
     }
 
-    /// Binds a window of the QP's domain to a part of a region of that domain. Whatever is wrong
-    /// fails the request and leaves the window as it was.
+    /// Binds a window of the QP's domain to a part of a region of that domain. Any error fails the request and leaves
+    /// the window as it was.
     pub(crate) fn bind_window(&mut self, qp: &mut Qp<R>, bind: &BindWindow) -> Result<(), Status>
     where
         R: Clone,
@@ -225,7 +226,7 @@ impl<R> Shared<R> {
         Ok(())
     }
 
-    /// What the window will show: the region behind it and where it begins there.
+    /// Returns the memory that the window will show: the region behind it, and the offset where it begins there.
     fn shown(&self, pd: PdId, bind: &BindWindow) -> Option<Shown<R>>
     where
         R: Clone,
@@ -269,7 +270,7 @@ impl<R> Shared<R> {
         }
     }
 
-    /// The window shows nothing any more, and its region knows. The QP's list is the caller's.
+    /// Unbinds a window, and tells its region. The QP's list is left to the caller.
     pub(crate) fn unbind(&mut self, index: u32) {
         let Some(Kind::Window(window)) = self.mrs.get_mut(index).map(|mr| &mut mr.kind) else {
             return;
@@ -281,7 +282,7 @@ impl<R> Shared<R> {
         self.empty(index);
     }
 
-    /// Before a QP goes: its slot will be another's, who must not inherit its windows.
+    /// Unbinds the windows of a QP before it goes: its slot will have another QP, which must not inherit them.
     pub(crate) fn unbind_windows_of(&mut self, qp: &mut Qp<R>) {
         while let Some(index) = qp.windows.first() {
             self.unbind_of(qp, index);

@@ -1,4 +1,4 @@
-//! Work requests that go in and completions and events that come out.
+//! Work requests that go in, and completions and events that come out.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -17,7 +17,7 @@ pub struct Sge {
     pub addr: u64,
     /// Bytes; 0 skips the entry, unchecked.
     pub length: u32,
-    /// Region.
+    /// Key of the region.
     pub lkey: Lkey,
 }
 
@@ -31,7 +31,7 @@ pub struct Imm(pub [u8; 4]);
 /// Peer memory that a work request names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Remote {
-    /// Address in the peer's terms.
+    /// Address, as the peer names it.
     pub addr: u64,
     /// Peer's key.
     pub rkey: Rkey,
@@ -44,7 +44,7 @@ pub struct Datagram {
     pub qpn: Qpn,
     /// Key; with bit 31 set the QP's own is used.
     pub qkey: Qkey,
-    /// Path.
+    /// Destination address.
     pub address: Address,
 }
 
@@ -53,24 +53,24 @@ pub struct Datagram {
 pub struct FastRegister<R> {
     /// Region to fill, with the new variant in its low byte.
     pub key: Rkey,
-    /// First address.
+    /// Address of the first byte.
     pub start: u64,
     /// Bytes.
     pub length: u64,
     /// Rights.
     pub access: Access,
-    /// Pages named, at most the region's capacity.
+    /// Number of pages, at most the region's capacity.
     pub pages: u32,
     /// Backing.
     pub region: R,
 }
 
-/// What a window is bound to (`struct ibv_mw_bind_info`).
+/// Parameters of a bind (`struct ibv_mw_bind_info`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BindWindow {
-    /// Window to bind, with the new variant in its low byte: its key from then on.
+    /// Window to bind, with the new variant in its low byte: the window's key from then on.
     pub window: Rkey,
-    /// Region that it shall show a part of.
+    /// Region of which the window shows a part.
     pub region: Lkey,
     /// First address, as the region's owner names it.
     pub start: u64,
@@ -78,18 +78,18 @@ pub struct BindWindow {
     pub length: u64,
     /// Rights of peers.
     pub access: Access,
-    /// Peers name the first byte 0 instead of `start`.
+    /// Whether peers name the first byte 0 instead of `start`.
     pub zero_based: bool,
 }
 
-/// What a send work request does.
+/// Operation of a send work request.
 #[derive(Clone, Debug)]
 pub enum SendOp<R> {
     /// Send to the peer's receive queue.
     Send,
-    /// The same with immediate data.
+    /// Send with immediate data.
     SendImm(Imm),
-    /// The same, and the peer's region is invalidated.
+    /// Send, and invalidate a region of the peer.
     SendInvalidate(Rkey),
     /// RDMA WRITE.
     Write(Remote),
@@ -99,7 +99,7 @@ pub enum SendOp<R> {
     Read(Remote),
     /// Atomic compare and swap of eight bytes.
     CompareSwap {
-        /// Where.
+        /// Address and key of the word.
         remote: Remote,
         /// Expected value.
         compare: u64,
@@ -108,7 +108,7 @@ pub enum SendOp<R> {
     },
     /// Atomic fetch and add of eight bytes.
     FetchAdd {
-        /// Where.
+        /// Address and key of the word.
         remote: Remote,
         /// Addend.
         add: u64,
@@ -119,7 +119,7 @@ pub enum SendOp<R> {
     BindWindow(BindWindow),
     /// Fill a fast-register region.
     FastRegister(Box<FastRegister<R>>),
-    /// A request that the front end could not decode: it completes in its turn with this status.
+    /// A request that the front end could not decode: it completes in turn with this status.
     Refused(Status),
 }
 
@@ -130,11 +130,11 @@ pub struct SendWr<R> {
     pub id: u64,
     /// Operation.
     pub op: SendOp<R>,
-    /// Wait for earlier READs and atomics.
+    /// Whether it waits for earlier READs and atomics.
     pub fence: bool,
-    /// Complete with a completion.
+    /// Whether it gets a completion.
     pub signaled: bool,
-    /// Ask for a solicited event at the peer.
+    /// Whether it asks for a solicited event at the peer.
     pub solicited: bool,
     /// Local buffers.
     pub sges: SgeList,
@@ -144,8 +144,8 @@ pub struct SendWr<R> {
     pub datagram: Option<Datagram>,
 }
 
-/// Bytes that came with a work request; cloning shares them. One pointer, because every request has
-/// room for it and few have one.
+/// Bytes that came with a work request; cloning shares them. It is one pointer in size, because every request has room
+/// for it and few have one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Inline(Arc<Box<[u8]>>);
 
@@ -156,18 +156,18 @@ impl From<&[u8]> for Inline {
 }
 
 impl Inline {
-    /// The bytes.
+    /// Returns the bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-/// Longest inline payload. What a send queue can hold of them stays a quarter of a megabyte.
+/// Most bytes of an inline payload: a full send queue holds a quarter of a megabyte of them.
 pub const INLINE_MAX: usize = 1024;
 
 impl<R> SendWr<R> {
-    /// Without buffers, flags and destination.
+    /// Makes a request without buffers, flags and destination.
     pub fn new(id: u64, op: SendOp<R>) -> Self {
         Self {
             id,
@@ -181,7 +181,7 @@ impl<R> SendWr<R> {
         }
     }
 
-    /// Bytes of the local buffers or of the inline payload.
+    /// Returns the bytes of the local buffers or of the inline payload.
     #[inline]
     pub(crate) fn local_bytes(&self) -> u64 {
         match &self.inline {
@@ -190,7 +190,7 @@ impl<R> SendWr<R> {
         }
     }
 
-    /// Whether an inline payload is short enough and goes with the operation.
+    /// Whether an inline payload is short enough and fits the operation.
     #[inline]
     pub(crate) fn inline_is_valid(&self) -> bool {
         self.inline
@@ -218,7 +218,7 @@ pub enum Status {
     LocQpOp = 2,
     LocProt = 4,
     WrFlush = 5,
-    /// Memory management: fast register, bind, invalidate.
+    /// Error of memory management: fast register, bind, invalidate.
     MwBind = 6,
     BadResp = 7,
     LocAccess = 8,
@@ -232,7 +232,7 @@ pub enum Status {
     General = 21,
 }
 
-/// What completed.
+/// Kind of request that completed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 #[allow(missing_docs)] // the names are the field's own
@@ -249,12 +249,12 @@ pub enum WcOp {
     RecvWriteImm = 129,
 }
 
-/// What came with a received message besides its payload.
+/// Data that came with a received message besides its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tail {
     /// Immediate data.
     Imm(Imm),
-    /// A region or window of ours that the peer invalidated.
+    /// A region or window of the receiver that the peer invalidated.
     Invalidated(Rkey),
 }
 
@@ -271,15 +271,15 @@ pub struct Completion {
     pub status: Status,
     /// Bytes received or read; a datagram's include its 40-byte GRH area.
     pub byte_len: u32,
-    /// What came along.
+    /// Immediate data or invalidated key that came along.
     pub tail: Option<Tail>,
     /// Sender's QP, for receives.
     pub src_qp: Qpn,
-    /// A datagram's source and destination: the GRH area was written.
+    /// A datagram's source and destination; if present, the GRH area was written.
     pub grh: Option<(Gid, Gid)>,
-    /// The sender asked for a solicited event.
+    /// Whether the sender asked for a solicited event.
     pub solicited: bool,
-    /// Its message goes along: see [`Hca::enclosed`](crate::Hca::enclosed).
+    /// Number of the message that goes with it, see [`Hca::enclosed`](crate::Hca::enclosed).
     pub enclosed: Option<u32>,
 }
 
@@ -294,13 +294,13 @@ pub enum Event {
     QpRequestError(QpId),
     /// The peer broke an access rule.
     QpAccessError(QpId),
-    /// First message while still in RTR.
+    /// The first message arrived while the QP was still in RTR.
     CommEstablished(QpId),
     /// The send queue is drained.
     SqDrained(QpId),
     /// The shared receive queue's ring became unusable.
     SrqError(SrqId),
-    /// Fewer receives than the armed limit.
+    /// The queue has fewer receives than the armed limit.
     SrqLimitReached(SrqId),
     /// A QP in ERR took its last receive from a shared queue.
     LastWqeReached(QpId),
@@ -309,21 +309,21 @@ pub enum Event {
 /// What the engine hands out, in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Output {
-    /// The oldest send work requests of `qp` are done: their slots are free, then the completion, if the last one
-    /// has one, goes to `cq`. Those before it are unsignalled successes.
+    /// The oldest send work requests of `qp` are done. First their slots are free, then the completion of the last one,
+    /// if it has one, goes to `cq`. The others are unsignalled successes.
     SendDone {
-        /// Whose.
+        /// Queue pair of the requests.
         qp: QpId,
-        /// How many.
+        /// Number of requests.
         count: u32,
-        /// Where the completion goes.
+        /// Queue of the completion.
         cq: CqId,
         /// `None` for an unsignalled success.
         completion: Option<Completion>,
     },
     /// A receive completed.
     RecvDone {
-        /// Where the completion goes.
+        /// Queue of the completion.
         cq: CqId,
         /// The completion.
         completion: Completion,

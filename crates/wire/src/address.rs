@@ -1,4 +1,4 @@
-//! Addresses: Ethernet MACs and RDMA GIDs, and how one is made from the other.
+//! Addresses: Ethernet MACs and RDMA GIDs, and conversions between them.
 
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -9,15 +9,15 @@ use core::str::FromStr;
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// All stations.
+    /// The address of all stations.
     pub const BROADCAST: Self = Self([0xff; 6]);
 
-    /// Broadcast and multicast addresses carry the group bit.
+    /// Whether it has the group bit, as broadcast and multicast addresses do.
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 == 1
     }
 
-    /// The EUI-64 with the universal/local bit flipped: node GUIDs and default GIDs use it.
+    /// Returns the EUI-64 with the universal/local bit flipped: node GUIDs and default GIDs use it.
     pub const fn eui64(self) -> [u8; 8] {
         let [a, b, c, d, e, f] = self.0;
         [a ^ 2, b, c, 0xff, 0xfe, d, e, f]
@@ -68,7 +68,7 @@ impl FromStr for Mac {
 pub struct Gid(pub [u8; 16]);
 
 impl Gid {
-    /// The GID that the IB core binds to every port: `fe80::` and the EUI-64 of the MAC.
+    /// Returns the GID that the IB core binds to every port: `fe80::` and the EUI-64 of the MAC.
     pub fn link_local(mac: Mac) -> Self {
         let mut bytes = [0; 16];
         bytes[..2].copy_from_slice(&[0xfe, 0x80]);
@@ -76,28 +76,28 @@ impl Gid {
         Self(bytes)
     }
 
-    /// The GID of an IPv4 address.
+    /// Returns the GID of an IPv4 address.
     pub const fn from_ipv4(address: Ipv4Addr) -> Self {
         Self(address.to_ipv6_mapped().octets())
     }
 
-    /// The IPv4 address inside a mapped GID.
+    /// Returns the IPv4 address inside a mapped GID.
     pub const fn to_ipv4(self) -> Option<Ipv4Addr> {
         self.to_ipv6().to_ipv4_mapped()
     }
 
-    /// The GID as the IPv6 address it is.
+    /// Returns the GID as an IPv6 address.
     pub const fn to_ipv6(self) -> Ipv6Addr {
         Ipv6Addr::from_bits(u128::from_be_bytes(self.0))
     }
 
-    /// All zero: an empty table entry.
+    /// Whether all bytes are zero: an empty table entry.
     pub const fn is_zero(self) -> bool {
         u128::from_be_bytes(self.0) == 0
     }
 
-    /// The Ethernet address of a group: 01:00:5e and the low 23 bits of an IPv4 address (RFC 1112 6.4),
-    /// or 33:33 and the low 32 bits (RFC 2464 7). `None` for what [is no group](Gid::is_multicast).
+    /// Returns the Ethernet address of a group: 01:00:5e and the low 23 bits of an IPv4 address (RFC 1112 6.4), or
+    /// 33:33 and the low 32 bits (RFC 2464 7). `None` if the GID [is no group](Gid::is_multicast).
     pub const fn group_mac(self) -> Option<Mac> {
         if !self.is_multicast() {
             return None;
@@ -109,7 +109,7 @@ impl Gid {
         })
     }
 
-    /// `ff00::/8`, or an IPv4 multicast address mapped.
+    /// Whether it is in `ff00::/8`, or a mapped IPv4 multicast address.
     pub const fn is_multicast(self) -> bool {
         match self.to_ipv4() {
             Some(address) => address.is_multicast(),

@@ -15,9 +15,9 @@ use crate::format::{Format, Malformed, fixed_format, view};
 view! {
     /// View of an AETH.
     AethView[4] {
-        /// What the responder says.
+        /// The responder's answer.
         syndrome(b) -> Syndrome { Syndrome::from_byte(b[0]) }
-        /// Messages that the responder has completed.
+        /// Number of messages that the responder has completed.
         msn(b) -> Msn { Msn::new(be24(b, 1)) }
     }
 }
@@ -25,9 +25,9 @@ view! {
 /// Value of an AETH.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Aeth {
-    /// What the responder says.
+    /// The responder's answer.
     pub syndrome: Syndrome,
-    /// Messages that the responder has completed.
+    /// Number of messages that the responder has completed.
     pub msn: Msn,
 }
 
@@ -46,7 +46,7 @@ impl Msn {
         self.0
     }
 
-    /// After one more message.
+    /// Returns the number after one more message.
     #[must_use]
     pub const fn next(self) -> Self {
         Self::new(self.0 + 1)
@@ -58,16 +58,16 @@ impl Msn {
 pub enum Syndrome {
     /// Everything up to the PSN arrived.
     Ack(Credits),
-    /// No receive is posted; come back later.
+    /// No receive is posted; the requester has to try again later.
     ReceiverNotReady(RnrTimer),
-    /// Refused. The code may be one without a meaning; [`NakCode::from_bits`] tells.
+    /// The request is refused. The code may have no meaning; [`NakCode::from_bits`] tells.
     Nak(Bits<5>),
-    /// A byte that the table reserves.
+    /// The byte is reserved by the table.
     Reserved(u8),
 }
 
 impl Syndrome {
-    /// From its byte.
+    /// Decodes the byte.
     pub const fn from_byte(byte: u8) -> Self {
         match byte >> 5 {
             0 => Self::Ack(Credits(Bits::low(byte))),
@@ -77,7 +77,7 @@ impl Syndrome {
         }
     }
 
-    /// Its byte.
+    /// Encodes the byte.
     pub const fn to_byte(self) -> u8 {
         match self {
             Self::Ack(credits) => credits.0.get(),
@@ -87,7 +87,7 @@ impl Syndrome {
         }
     }
 
-    /// A refusal for a reason.
+    /// Makes a refusal for a reason.
     pub const fn nak(code: NakCode) -> Self {
         Self::Nak(Bits::low(code as u8))
     }
@@ -99,16 +99,16 @@ impl Syndrome {
 pub enum NakCode {
     /// A PSN was skipped.
     Sequence = 0,
-    /// Malformed, unsupported or too many.
+    /// The request is malformed, unsupported or one too many.
     InvalidRequest = 1,
-    /// Key, bounds or right.
+    /// The key, the bounds or the right is wrong.
     RemoteAccess = 2,
-    /// The responder's own failure.
+    /// The responder itself failed.
     RemoteOperational = 3,
 }
 
 impl NakCode {
-    /// `None` for reliable datagrams' code and the reserved ones.
+    /// Decodes a code. `None` for the code of reliable datagrams and for reserved ones.
     pub const fn from_bits(code: Bits<5>) -> Option<Self> {
         Some(match code.get() {
             0 => Self::Sequence,
@@ -120,15 +120,15 @@ impl NakCode {
     }
 }
 
-/// How many receives the responder has posted beyond the MSN, as a code (IBTA 9.7.7.2).
+/// Number of receives that the responder has posted beyond the MSN, as a code (IBTA 9.7.7.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Credits(pub Bits<5>);
 
 impl Credits {
-    /// The responder does not count: the requester may send as it likes.
+    /// The responder does not count receives: the requester may send without limit.
     pub const UNLIMITED: Self = Self(Bits::MAX);
 
-    /// Messages that may be sent; `None` if they are not limited.
+    /// Returns how many messages may be sent; `None` if there is no limit.
     pub const fn messages(self) -> Option<u32> {
         let code = self.0.get() as u32;
         match code {
@@ -139,7 +139,7 @@ impl Credits {
         }
     }
 
-    /// The largest code that promises no more than `messages`.
+    /// Returns the largest code that promises no more than `messages`.
     pub fn at_most(messages: u32) -> Self {
         let fits = |&code: &u8| Self(Bits::low(code)).messages() <= Some(messages);
         let code = (0..31).rev().find(fits).unwrap_or(0);
@@ -147,12 +147,12 @@ impl Credits {
     }
 }
 
-/// How long to wait after a receiver-not-ready, as a code (IBTA 9.7.5.2.8, table 45).
+/// Wait after a receiver-not-ready, as a code (IBTA 9.7.5.2.8, table 45).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RnrTimer(pub Bits<5>);
 
 impl RnrTimer {
-    /// The wait, from 10 us to 655.36 ms; code 0 is the longest.
+    /// Returns the wait, from 10 us to 655.36 ms; code 0 is the longest.
     pub const fn delay(self) -> Duration {
         let tens_of_us = match self.0.get() as u64 {
             0 => 1 << 16,

@@ -6,7 +6,7 @@ use crate::format::{Format, Malformed, fixed_format, view};
 view! {
     /// View of an AtomicAckETH.
     AtomicAckEthView[8] {
-        /// The word before the operation.
+        /// The word's value before the operation.
         original(b) -> u64 { be64(b, 0) }
     }
 }
@@ -14,7 +14,7 @@ view! {
 /// Value of an AtomicAckETH.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AtomicAckEth {
-    /// The word before the operation.
+    /// The word's value before the operation.
     pub original: u64,
 }
 

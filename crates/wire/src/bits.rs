@@ -10,7 +10,7 @@ impl<const N: u32> Bits<N> {
     /// The largest value.
     pub const MAX: Self = Self(0xff >> (8 - N));
 
-    /// `None` when the number does not fit.
+    /// Makes a number; `None` if it does not fit.
     pub const fn new(value: u8) -> Option<Self> {
         if value <= Self::MAX.0 {
             Some(Self(value))

@@ -14,25 +14,25 @@ use crate::opcode::Opcode;
 view! {
     /// View of a BTH.
     BthView[12] {
-        /// What the packet is.
+        /// Kind of packet.
         opcode(b) -> Opcode { Opcode(b[0]) }
-        /// The receiver shall raise an event (IBTA 9.2).
+        /// Whether the receiver shall raise an event (IBTA 9.2).
         solicited(b) -> bool { flag(b, 1, 7) }
         /// Path migration state (IBTA 9.2).
         migrated(b) -> bool { flag(b, 1, 6) }
-        /// Bytes added to the payload to fill four (IBTA 9.2).
+        /// Padding bytes that make the payload a multiple of four (IBTA 9.2).
         pad(b) -> Bits<2> { Bits::low(b[1] >> 4) }
-        /// Version of the transport; 0.
+        /// Version of the transport, which is 0.
         version(b) -> u8 { b[1] & 15 }
         /// Partition.
         pkey(b) -> Pkey { Pkey(be16(b, 2)) }
-        /// Congestion was met on the way here.
+        /// Whether the packet met congestion on its way.
         fecn(b) -> bool { flag(b, 4, 7) }
-        /// Congestion was met on the way there: a CNP sets it.
+        /// Whether packets in the other direction met congestion: a CNP sets it.
         becn(b) -> bool { flag(b, 4, 6) }
         /// Receiver's queue pair.
         destination(b) -> Qpn { Qpn::from_low_bits(be24(b, 5)) }
-        /// The requester wants an acknowledgement.
+        /// Whether the requester wants an acknowledgement.
         ack_request(b) -> bool { flag(b, 8, 7) }
         /// Sequence number.
         psn(b) -> Psn { Psn::new(be24(b, 9)) }
@@ -42,23 +42,23 @@ view! {
 /// Value of a BTH.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bth {
-    /// What the packet is.
+    /// Kind of packet.
     pub opcode: Opcode,
-    /// The receiver shall raise an event.
+    /// Whether the receiver shall raise an event.
     pub solicited: bool,
     /// Path migration state.
     pub migrated: bool,
-    /// Bytes added to the payload to fill four. [`PacketBuilder`](crate::PacketBuilder) sets it.
+    /// Padding bytes that make the payload a multiple of four. [`PacketBuilder`](crate::PacketBuilder) sets it.
     pub pad: Bits<2>,
     /// Partition.
     pub pkey: Pkey,
-    /// Congestion was met on the way here.
+    /// Whether the packet met congestion on its way.
     pub fecn: bool,
-    /// Congestion was met on the way there.
+    /// Whether packets in the other direction met congestion.
     pub becn: bool,
     /// Receiver's queue pair.
     pub destination: Qpn,
-    /// The requester wants an acknowledgement.
+    /// Whether the requester wants an acknowledgement.
     pub ack_request: bool,
     /// Sequence number.
     pub psn: Psn,
@@ -68,7 +68,7 @@ impl Bth {
     /// Bytes of the header.
     pub const LEN: usize = BthView::LEN;
 
-    /// A header in the default partition with all marks clear.
+    /// Makes a header in the default partition with all marks clear.
     pub const fn new(opcode: Opcode, destination: Qpn, psn: Psn) -> Self {
         Self {
             opcode,

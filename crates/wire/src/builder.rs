@@ -1,5 +1,4 @@
-//! Makes a packet in a buffer: headers first, then payload piece by piece with the ICRC running
-//! along, then padding and ICRC.
+//! Makes a packet in a buffer: headers, then payload piece by piece while the ICRC is computed, then padding and ICRC.
 
 use crate::bits::Bits;
 use crate::bth::Bth;
@@ -19,15 +18,15 @@ pub enum BuildError {
     /// The buffer is too small.
     #[error("the packet takes {need} bytes, more than the buffer has")]
     Buffer {
-        /// Bytes that it would take.
+        /// Bytes that the packet would take.
         need: usize,
     },
-    /// More than [`MAX_PAYLOAD`], or some where the opcode has none.
+    /// The payload is longer than [`MAX_PAYLOAD`], or the opcode has none.
     #[error("the opcode cannot carry that much payload")]
     Payload,
 }
 
-/// A packet in the making.
+/// A packet that is being made.
 #[derive(Debug)]
 pub struct PacketBuilder<'b> {
     frame: &'b mut [u8],
@@ -37,7 +36,7 @@ pub struct PacketBuilder<'b> {
     icrc: Icrc,
 }
 
-/// Longest frame there is; a buffer of this size always suffices.
+/// Bytes of the longest frame; a buffer of this size always suffices.
 pub const MAX_FRAME: usize = EthernetView::MAX_LEN
     + Ipv6::LEN
     + Udp::LEN
@@ -46,7 +45,7 @@ pub const MAX_FRAME: usize = EthernetView::MAX_LEN
     + MAX_PAYLOAD
     + Icrc::LEN;
 
-/// Bytes of the frame that [`PacketBuilder`] makes of these parts.
+/// Returns the bytes of the frame that [`PacketBuilder`] makes of these parts.
 pub fn frame_len(path: &Path, transport: &Transport, payload_len: usize) -> usize {
     path.header_len() + roce_len(transport, payload_len)
 }
@@ -56,10 +55,10 @@ fn roce_len(transport: &Transport, payload_len: usize) -> usize {
 }
 
 impl<'b> PacketBuilder<'b> {
-    /// Writes all headers for a payload of `payload_len` bytes, which is to be pushed next.
+    /// Writes all headers for a payload of `payload_len` bytes, which has to be pushed next.
     ///
     /// # Errors
-    /// See [`BuildError`]; the buffer is untouched then.
+    /// See [`BuildError`]; the buffer is unchanged then.
     pub fn new(
         path: &Path,
         transport: &Transport,
@@ -100,20 +99,20 @@ impl<'b> PacketBuilder<'b> {
     /// Appends payload, copying and hashing it in one pass.
     ///
     /// # Panics
-    /// If it is more than was announced.
+    /// If the payload is longer than announced.
     pub fn push(&mut self, bytes: &[u8]) {
         let at = self.advance(bytes.len());
         self.icrc.update_copy(bytes, &mut self.frame[at..self.at]);
     }
 
-    /// Appends `len` bytes of payload that `fill` writes into the frame: for memory that is not a
-    /// slice. `fill` sees what the buffer held before.
+    /// Appends `len` bytes of payload that `fill` writes into the frame: for memory that is not a slice. `fill` sees
+    /// the earlier contents of the buffer.
     ///
     /// # Errors
-    /// That of `fill`; the packet is lost then.
+    /// The error of `fill`; the packet is lost then.
     ///
     /// # Panics
-    /// If it is more than was announced.
+    /// If the payload is longer than announced.
     pub fn push_with<E>(
         mut self,
         len: usize,
@@ -134,7 +133,7 @@ impl<'b> PacketBuilder<'b> {
         at
     }
 
-    /// Appends padding and ICRC, and gives the frame.
+    /// Appends padding and ICRC, and returns the frame.
     ///
     /// # Panics
     /// If payload is missing.

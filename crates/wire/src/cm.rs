@@ -1,4 +1,4 @@
-//! Communication management (IBTA chapter 12): the datagrams by which two sides agree on queue pairs.
+//! Communication management (IBTA chapter 12): the datagrams with which two sides agree on queue pairs.
 //!
 //! ```text
 //!   active                    passive          either side                  active         passive
@@ -6,8 +6,8 @@
 //!     | <--- REP, or MRA, REJ -- |               | <- DREP --- |              | <-- SIDR_REP -- |
 //!     | -- RTU, or MRA, REJ ---> |               connection ends              datagram service
 //! ```
-//! Each message fills the 232 bytes after a MAD header. LAP and APR (alternate paths) are left out:
-//! RoCE ports do not migrate paths.
+//! Each message fills the 232 bytes after a MAD header. LAP and APR (alternate paths) are left out: RoCE ports do not
+//! migrate paths.
 
 mod drep;
 mod dreq;
@@ -37,15 +37,15 @@ pub use rtu::{Rtu, RtuView};
 pub use sidr_rep::{SidrRep, SidrRepView, SidrStatus};
 pub use sidr_req::{SidrReq, SidrReqView};
 
-/// Name that one side gives a connection in the making (IBTA 12.7.1).
+/// Name that one side gives to a connection that is being made (IBTA 12.7.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct CommId(pub u32);
 
-/// Which service the active side wants (IBTA 12.7.3).
+/// Service that the active side wants (IBTA 12.7.3).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ServiceId(pub u64);
 
-/// Which message of the other side a message speaks of (IBTA 12.7.13, 12.7.35).
+/// Message of the other side that a message refers to (IBTA 12.7.13, 12.7.35).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum About {
     /// The REQ.
@@ -67,7 +67,7 @@ impl About {
     }
 }
 
-/// Wait that a CM timeout code stands for: 4.096 us times two to its power (IBTA 12.7.4).
+/// Returns the wait that a CM timeout code stands for: 4.096 us times two to its power (IBTA 12.7.4).
 pub const fn timeout(code: crate::Bits<5>) -> core::time::Duration {
     core::time::Duration::from_nanos(4096 << code.get())
 }

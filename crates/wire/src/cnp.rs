@@ -6,19 +6,19 @@ use crate::number::{Psn, Qpn};
 use crate::opcode::Opcode;
 
 view! {
-    /// View of what follows the BTH of a CNP.
+    /// View of the bytes after the BTH of a CNP.
     CnpView[16] {
-        /// Zero as sent, ignored as received.
+        /// Sent as zero, ignored on receipt.
         reserved(b) -> [u8; 16] { *b }
     }
 }
 
-/// Value of what follows the BTH of a CNP: nothing that means anything.
+/// Value of the bytes after the BTH of a CNP, which have no meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cnp;
 
 impl Cnp {
-    /// The BTH that tells `destination` to slow down. Its PSN is zero and not looked at.
+    /// Returns the BTH that tells `destination` to slow down. Its PSN is zero and ignored.
     pub const fn bth(destination: Qpn) -> Bth {
         let mut bth = Bth::new(Opcode::CNP, destination, Psn::new(0));
         bth.becn = true;

@@ -11,7 +11,7 @@ use crate::bits::Bits;
 use crate::field::{be16, get, put};
 use crate::format::{Format, Malformed, view};
 
-/// What an Ethernet frame carries.
+/// Type of an Ethernet frame's content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct EtherType(pub u16);
 
@@ -20,7 +20,7 @@ impl EtherType {
     pub const IPV4: Self = Self(0x0800);
     /// ARP.
     pub const ARP: Self = Self(0x0806);
-    /// An 802.1Q tag comes first.
+    /// An 802.1Q tag, which is followed by the type.
     pub const VLAN: Self = Self(0x8100);
     /// IPv6.
     pub const IPV6: Self = Self(0x86dd);
@@ -31,25 +31,25 @@ impl EtherType {
 pub struct Vlan(pub u16);
 
 impl Vlan {
-    /// A tag of priority 0.
+    /// Makes a tag of priority 0.
     ///
-    /// `None` for 4095, which is reserved, and for what does not fit 12 bits.
+    /// `None` for 4095, which is reserved, and for numbers that do not fit 12 bits.
     pub const fn new(id: u16) -> Option<Self> {
         if id < 0xfff { Some(Self(id)) } else { None }
     }
 
-    /// The same VLAN at a priority.
+    /// Returns the same VLAN with a priority.
     #[must_use]
     pub const fn with_priority(self, priority: Bits<3>) -> Self {
         Self(self.0 & 0x1fff | (priority.get() as u16) << 13)
     }
 
-    /// VLAN identifier; 0 means that only the priority counts.
+    /// Returns the VLAN identifier; 0 means that only the priority counts.
     pub const fn id(self) -> u16 {
         self.0 & 0xfff
     }
 
-    /// Priority code point.
+    /// Returns the priority code point.
     pub const fn priority(self) -> Bits<3> {
         Bits::low((self.0 >> 13) as u8)
     }
@@ -64,15 +64,15 @@ const UNTAGGED: usize = 14;
 const TAGGED: usize = 18;
 
 view! {
-    /// View of a frame: at least its header is there.
+    /// View of a frame whose header is whole.
     EthernetView[_] {
-        /// To.
+        /// Destination address.
         destination(b) -> Mac { Mac(get(b, 0)) }
-        /// From.
+        /// Source address.
         source(b) -> Mac { Mac(get(b, 6)) }
         /// The tag, if there is one.
         vlan(b) -> Option<Vlan> { is_tagged(b).then(|| Vlan(be16(b, 14))) }
-        /// What follows the header. Below 0x600 it is a length (802.3 3.2.6).
+        /// Type of the content after the header. Below 0x600 it is a length (802.3 3.2.6).
         ether_type(b) -> EtherType { EtherType(be16(b, header_len(b) - 2)) }
     }
 }
@@ -86,7 +86,7 @@ fn header_len(frame: &[u8]) -> usize {
 }
 
 impl<'a> EthernetView<'a> {
-    /// Longest header.
+    /// Bytes of the longest header.
     pub const MAX_LEN: usize = TAGGED;
 
     /// Wraps a frame.
@@ -100,7 +100,7 @@ impl<'a> EthernetView<'a> {
         Ok(Self(frame))
     }
 
-    /// What follows the header, padding to the smallest frame included.
+    /// Returns the bytes after the header, including padding to the smallest frame.
     pub fn payload(self) -> &'a [u8] {
         &self.0[header_len(self.0)..]
     }
@@ -109,13 +109,13 @@ impl<'a> EthernetView<'a> {
 /// Value of an Ethernet header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ethernet {
-    /// To.
+    /// Destination address.
     pub destination: Mac,
-    /// From.
+    /// Source address.
     pub source: Mac,
-    /// Tag to put in.
+    /// Tag of the frame, if it has one.
     pub vlan: Option<Vlan>,
-    /// What follows. A tag is said by `vlan`, not here.
+    /// Type of the content. A tag is in `vlan`, not here.
     pub ether_type: EtherType,
 }
 

@@ -11,24 +11,24 @@ use crate::immdt::ImmDt;
 use crate::opcode::Carries;
 use crate::reth::Reth;
 
-/// What stands between BTH and payload. The variants are those of [`Carries`].
+/// The headers between BTH and payload. The variants are those of [`Carries`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extension {
-    /// Nothing.
+    /// No headers.
     Nothing,
     /// Immediate data.
     Immediate(ImmDt),
     /// Key to invalidate.
     Invalidate(Ieth),
-    /// Where a WRITE or READ goes.
+    /// Memory of a WRITE or READ.
     Remote(Reth),
-    /// Where a WRITE goes, and immediate data.
+    /// Memory of a WRITE, and immediate data.
     RemoteImmediate(Reth, ImmDt),
     /// Operands of an atomic.
     Atomic(AtomicEth),
     /// Acknowledgement.
     Ack(Aeth),
-    /// Acknowledgement, and the word before an atomic.
+    /// Acknowledgement, and the word's value before an atomic.
     AtomicAck(Aeth, AtomicAckEth),
     /// Key and sender of a datagram.
     Datagram(Deth),
@@ -39,7 +39,7 @@ pub enum Extension {
 }
 
 impl Carries {
-    /// Bytes of the headers.
+    /// Returns the bytes of the headers.
     pub const fn len(self) -> usize {
         match self {
             Self::Nothing => 0,
@@ -59,10 +59,10 @@ impl Carries {
 }
 
 impl Extension {
-    /// Longest of all, that of atomics.
+    /// Bytes of the longest headers, those of atomics.
     pub const MAX_LEN: usize = Carries::Atomic.len();
 
-    /// Which headers these are.
+    /// Returns which headers these are.
     pub const fn carries(&self) -> Carries {
         match self {
             Self::Nothing => Carries::Nothing,
@@ -79,7 +79,7 @@ impl Extension {
         }
     }
 
-    /// Parses the headers that an opcode carries from what follows its BTH.
+    /// Parses the headers that an opcode carries from the bytes after its BTH.
     ///
     /// # Errors
     /// [`Malformed::Short`] if they are not whole.

@@ -1,62 +1,62 @@
-//! What every format has: a view that was checked once, and a value that parses and emits.
+//! The parts that every format has: a view that was checked once, and a value that parses and emits.
 
 use core::fmt::Debug;
 
-/// Why bytes are not what a format says.
+/// Why bytes do not match a format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Malformed {
-    /// Fewer bytes than the header, or than the header says follow.
+    /// Fewer bytes than the header, or than it announces.
     #[error("the packet ends inside this header")]
     Short,
-    /// A version that this room does not speak.
+    /// A version that is not supported here.
     #[error("the header has an unknown version")]
     Version,
-    /// A length field smaller than the header it is in, or than what the format requires.
+    /// A length field smaller than the header that has it, or than the format requires.
     #[error("a length field contradicts the header")]
     Length,
     /// The header's own checksum does not match.
     #[error("the header's checksum is wrong")]
     Checksum,
-    /// Options, fragments: correct, but not RoCEv2.
+    /// A feature that is correct, but not RoCEv2: options, fragments.
     #[error("the header uses a feature that RoCEv2 forbids")]
     Unsupported,
-    /// A code that says the bytes are another format, or one that has no meaning.
+    /// A code of another format, or one without a meaning.
     #[error("the header carries a code that has no meaning here")]
     Code,
 }
 
-/// The value of a format: small, and only able to hold what makes sense.
+/// The value of a format: small, and only able to hold meaningful contents.
 ///
-/// `parse(emit(value)) == value` for every value; bytes survive the way back except for reserved
+/// `parse(emit(value)) == value` for every value; bytes are the same after parsing and emitting except for reserved
 /// bits, which are ignored on receipt and sent as zero.
 pub trait Format: Sized + Copy + PartialEq + Debug {
     /// The checked view that the value comes from.
     type View<'a>: Copy + Debug;
 
-    /// Name in messages and of the fuzz target.
+    /// Name of the format in messages and in the fuzz target.
     const NAME: &'static str;
 
-    /// Checks what the view's accessors rely on, and no more: bad packets can be shown whole.
+    /// Checks what the view's accessors rely on, and no more: so bad packets can be shown whole.
     ///
     /// # Errors
     /// The first rule that the bytes break.
     fn view(bytes: &[u8]) -> Result<Self::View<'_>, Malformed>;
 
-    /// The value inside a view.
+    /// Returns the value inside a view.
     ///
     /// # Errors
     /// A code or combination that the value cannot hold.
     fn from_view(view: Self::View<'_>) -> Result<Self, Malformed>;
 
-    /// [`Format::view`] and [`Format::from_view`]. Bytes after the header are left alone.
+    /// Does [`Format::view`] and [`Format::from_view`]. Bytes after the header are ignored.
     ///
     /// # Errors
-    /// Those of the two steps.
+    /// The errors of the two steps.
     fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         Self::from_view(Self::view(bytes)?)
     }
 
-    /// Bytes that [`Format::emit`] writes.
+    /// Returns the number of bytes that [`Format::emit`] writes.
     fn buffer_len(&self) -> usize;
 
     /// Writes the fields; the buffer has [`Format::buffer_len`] bytes, all zero.
@@ -73,9 +73,8 @@ pub trait Format: Sized + Copy + PartialEq + Debug {
     }
 }
 
-/// Makes the view of a format: a wrapper of bytes with an accessor for each field, all of which its
-/// `Debug` shows. With a length the constructor checks that many bytes; with `_` the format's own
-/// module checks.
+/// Makes the view of a format: a wrapper of bytes with an accessor for each field, all of which its `Debug` shows. With
+/// a length the constructor checks that many bytes; with `_` the format's own module checks.
 macro_rules! view {
     ($(#[$doc:meta])* $name:ident[$len:literal] { $($fields:tt)* }) => {
         $(#[$doc])*
@@ -89,12 +88,12 @@ macro_rules! view {
             /// Wraps the front of `bytes`.
             ///
             /// # Errors
-            /// [`Malformed::Short`](crate::Malformed::Short) if it is not whole.
+            /// [`Malformed::Short`](crate::Malformed::Short) if the header is not whole.
             pub fn new(bytes: &'a [u8]) -> Result<Self, $crate::Malformed> {
                 bytes.first_chunk().map(Self).ok_or($crate::Malformed::Short)
             }
 
-            /// The header's bytes.
+            /// Returns the header's bytes.
             pub fn as_bytes(self) -> &'a [u8; $len] {
                 self.0
             }

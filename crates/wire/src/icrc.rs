@@ -1,12 +1,12 @@
-//! Invariant CRC (IBTA 7.8.1 as changed for IP by annex A17.3.3): CRC-32 over what no router changes.
+//! Invariant CRC (IBTA 7.8.1 as changed for IP by annex A17.3.3): CRC-32 over all bytes that no router changes.
 //!
 //! ```text
 //!   8 bytes of ones | IP header | UDP header | BTH | extensions | payload | padding
 //!   where LRH was   | ones in the fields that may change on the way
 //! ```
-//! Masked to ones are: of IPv4 type of service, time to live and header checksum; of IPv6 traffic
-//! class, flow label and hop limit; of UDP the checksum; of the BTH the byte of FECN and BECN. The
-//! result travels least significant byte first.
+//! These fields are masked to ones: IPv4 type of service, time to live and header checksum; IPv6 traffic class, flow
+//! label and hop limit; the UDP checksum; the BTH's byte of FECN and BECN. The result is sent least significant byte
+//! first.
 
 use crc32fast::Hasher;
 
@@ -18,11 +18,11 @@ use crate::udp::Udp;
 const ROUTE_LEN: usize = 8;
 const MAX_HEADERS: usize = Ipv6::LEN + Udp::LEN + Bth::LEN;
 
-/// Bytes copied before they are hashed: small enough to be still in the first-level cache, large
-/// enough for the widest carry-less multiplication to pay.
+/// Bytes copied before they are hashed: few enough to be still in the first-level cache, enough for the widest
+/// carry-less multiplication to pay.
 const BLOCK: usize = 2048;
 
-/// A running CRC: begun with the headers, fed with everything after the BTH in order.
+/// A running CRC: begun with the headers, then fed with everything after the BTH in order.
 #[derive(Clone, Debug)]
 pub struct Icrc(Hasher);
 
@@ -30,7 +30,7 @@ impl Icrc {
     /// Bytes on the wire.
     pub const LEN: usize = 4;
 
-    /// Begins with IP header, UDP header and BTH, as they lie in the packet.
+    /// Begins with IP header, UDP header and BTH, as they are in the packet.
     ///
     /// # Panics
     /// If `headers` is not an IPv4 or IPv6 header without options, UDP header and BTH: packets were
@@ -45,12 +45,12 @@ impl Icrc {
         Self(hasher)
     }
 
-    /// Takes in what comes next.
+    /// Takes in the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// Takes in what comes next while copying it: each byte is loaded from memory once.
+    /// Takes in the next bytes while copying them: each byte is loaded from memory once.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -62,7 +62,7 @@ impl Icrc {
         }
     }
 
-    /// The bytes for the wire.
+    /// Returns the bytes for the wire.
     pub fn finish(self) -> [u8; Self::LEN] {
         self.0.finalize().to_le_bytes()
     }
@@ -102,7 +102,7 @@ mod tests {
         icrc.finish()
     }
 
-    /// Every bit is either masked or covered, and which is which is the annex's list.
+    /// Every bit is either masked or covered, according to the annex's list.
     #[test]
     fn only_what_routers_change_is_left_out() {
         let v4 = [1..2, 8..9, 10..12, 26..28, 32..33];

@@ -6,7 +6,7 @@ use crate::format::{Format, Malformed, fixed_format, view};
 view! {
     /// View of an ImmDt.
     ImmDtView[4] {
-        /// The bytes; their order is the application's.
+        /// The bytes; the application defines their order.
         data(b) -> [u8; 4] { get(b, 0) }
     }
 }

@@ -1,17 +1,17 @@
-//! What IPv4 and IPv6 share: the traffic class with its congestion marks, protocol numbers, and the
-//! Internet checksum.
+//! Common parts of IPv4 and IPv6: the traffic class with its congestion marks, protocol numbers, and the Internet
+//! checksum.
 
 /// DSCP and ECN: the type of service of IPv4, the traffic class of IPv6 (RFC 2474, RFC 3168).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct TrafficClass(pub u8);
 
 impl TrafficClass {
-    /// Differentiated services code point, 6 bits.
+    /// Returns the differentiated services code point, 6 bits.
     pub const fn dscp(self) -> u8 {
         self.0 >> 2
     }
 
-    /// Congestion mark.
+    /// Returns the congestion mark.
     pub const fn ecn(self) -> Ecn {
         match self.0 & 3 {
             0 => Ecn::NotCapable,
@@ -21,7 +21,7 @@ impl TrafficClass {
         }
     }
 
-    /// The same class with another mark.
+    /// Returns the same class with another mark.
     #[must_use]
     pub const fn with_ecn(self, ecn: Ecn) -> Self {
         Self(self.0 & !3 | ecn as u8)
@@ -32,11 +32,11 @@ impl TrafficClass {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Ecn {
-    /// The sender would not react to a mark.
+    /// The sender does not react to marks.
     NotCapable = 0,
     /// ECT(1).
     Capable1 = 1,
-    /// ECT(0), what RoCEv2 senders use.
+    /// ECT(0), which RoCEv2 senders use.
     Capable0 = 2,
     /// CE: a queue on the path is filling; the receiver answers with a CNP (annex A17.9).
     Experienced = 3,
@@ -45,8 +45,8 @@ pub enum Ecn {
 /// Protocol number of UDP in both IP versions.
 pub const PROTOCOL_UDP: u8 = 17;
 
-/// One's complement of the one's complement sum (RFC 1071); over a header with its checksum in
-/// place the result is 0.
+/// Returns the one's complement of the one's complement sum (RFC 1071); over a header with its checksum in place the
+/// result is 0.
 pub fn internet_checksum(bytes: &[u8]) -> u16 {
     let (words, rest) = bytes.as_chunks::<2>();
     let mut sum: u64 = words

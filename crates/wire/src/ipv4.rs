@@ -1,7 +1,7 @@
 //! IPv4 (RFC 791).
 //!
-//! The view takes any correct header; the value is what RoCEv2 allows: no options, no fragments
-//! (annex A17.3.1).
+//! The view takes any correct header; the value only holds what RoCEv2 allows: no options, no fragments (annex
+//! A17.3.1).
 
 use core::net::Ipv4Addr;
 
@@ -12,7 +12,7 @@ use crate::ip::{TrafficClass, internet_checksum};
 const MIN_LEN: usize = 20;
 
 view! {
-    /// View of an IPv4 packet: its lengths fit into each other and into the bytes.
+    /// View of an IPv4 packet whose lengths agree with each other and with the bytes.
     Ipv4View[_] {
         /// Bytes of the header, options included.
         header_len(b) -> usize { usize::from(b[0] & 15) * 4 }
@@ -22,11 +22,11 @@ view! {
         total_len(b) -> usize { usize::from(be16(b, 2)) }
         /// Identification.
         identification(b) -> u16 { be16(b, 4) }
-        /// Routers must not cut the packet.
+        /// Whether routers must not fragment the packet.
         dont_fragment(b) -> bool { flag(b, 6, 6) }
-        /// Routers cut the packet and more pieces follow.
+        /// Whether more fragments follow.
         more_fragments(b) -> bool { flag(b, 6, 5) }
-        /// Where the payload stood before the packet was cut, in units of eight bytes.
+        /// Offset of a fragment's payload in the whole packet, in units of eight bytes.
         fragment_offset(b) -> u16 { be16(b, 6) & 0x1fff }
         /// Time to live.
         ttl(b) -> u8 { b[8] }
@@ -34,9 +34,9 @@ view! {
         protocol(b) -> u8 { b[9] }
         /// Header checksum as sent.
         checksum(b) -> u16 { be16(b, 10) }
-        /// From.
+        /// Source address.
         source(b) -> Ipv4Addr { Ipv4Addr::from(get(b, 12)) }
-        /// To.
+        /// Destination address.
         destination(b) -> Ipv4Addr { Ipv4Addr::from(get(b, 16)) }
     }
 }
@@ -45,7 +45,7 @@ impl<'a> Ipv4View<'a> {
     /// Wraps a packet.
     ///
     /// # Errors
-    /// Short, another version, or lengths that contradict each other.
+    /// The packet is short, has another version, or its lengths contradict each other.
     pub fn new(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let first = *bytes.first().ok_or(Malformed::Short)?;
         if first >> 4 != 4 {
@@ -64,17 +64,17 @@ impl<'a> Ipv4View<'a> {
         Ok(view)
     }
 
-    /// The header's bytes, options included.
+    /// Returns the header's bytes, options included.
     pub fn header(self) -> &'a [u8] {
         &self.0[..self.header_len()]
     }
 
-    /// What the header says is the payload; what follows is Ethernet padding.
+    /// Returns the payload that the header announces; the bytes after it are Ethernet padding.
     pub fn payload(self) -> &'a [u8] {
         &self.0[self.header_len()..self.total_len()]
     }
 
-    /// Whether the header is the one that was sent.
+    /// Whether the header is unchanged since it was sent.
     pub fn checksum_matches(self) -> bool {
         internet_checksum(self.header()) == 0
     }
@@ -83,15 +83,15 @@ impl<'a> Ipv4View<'a> {
 /// Value of an IPv4 header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ipv4 {
-    /// From.
+    /// Source address.
     pub source: Ipv4Addr,
-    /// To.
+    /// Destination address.
     pub destination: Ipv4Addr,
     /// DSCP and ECN.
     pub traffic_class: TrafficClass,
     /// Identification.
     pub identification: u16,
-    /// Routers must not cut the packet.
+    /// Whether routers must not fragment the packet.
     pub dont_fragment: bool,
     /// Time to live.
     pub ttl: u8,
@@ -105,7 +105,7 @@ impl Ipv4 {
     /// Bytes of the header.
     pub const LEN: usize = MIN_LEN;
 
-    /// What fits after the header in the 16 bits of the total length.
+    /// Most bytes after the header, as the total length has 16 bits.
     pub const MAX_PAYLOAD: u16 = u16::MAX - MIN_LEN as u16;
 }
 

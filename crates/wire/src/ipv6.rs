@@ -1,7 +1,7 @@
 //! IPv6 (RFC 8200).
 //!
-//! Extension headers are not walked: RoCEv2 has none (annex A17.3.1), so a packet that has one is
-//! other traffic by its next-header code.
+//! Extension headers are not followed: RoCEv2 has none (annex A17.3.1), so the next-header code of a packet that has
+//! one marks it as other traffic.
 
 use core::net::Ipv6Addr;
 
@@ -26,15 +26,15 @@ impl FlowLabel {
         self.0
     }
 
-    /// The UDP source port that spreads flows over paths as the label would: in the dynamic range,
-    /// from both ends of the label (annex A17.3.2.1; the same folding as Linux, so captures compare).
+    /// Returns the UDP source port that spreads flows over paths like the label: in the dynamic range, from both ends
+    /// of the label (annex A17.3.2.1; the same folding as Linux, so captures are comparable).
     pub const fn source_port(self) -> u16 {
         0xc000 | ((self.0 ^ self.0 >> 14) & 0x3fff) as u16
     }
 }
 
 view! {
-    /// View of an IPv6 packet: the payload that its header announces is there.
+    /// View of an IPv6 packet whose payload is as long as the header announces.
     Ipv6View[_] {
         /// DSCP and ECN.
         traffic_class(b) -> TrafficClass { TrafficClass((be16(b, 0) >> 4) as u8) }
@@ -46,9 +46,9 @@ view! {
         next_header(b) -> u8 { b[6] }
         /// Hop limit.
         hop_limit(b) -> u8 { b[7] }
-        /// From.
+        /// Source address.
         source(b) -> Ipv6Addr { Ipv6Addr::from(get::<16>(b, 8)) }
-        /// To.
+        /// Destination address.
         destination(b) -> Ipv6Addr { Ipv6Addr::from(get::<16>(b, 24)) }
     }
 }
@@ -57,7 +57,7 @@ impl<'a> Ipv6View<'a> {
     /// Wraps a packet.
     ///
     /// # Errors
-    /// Short, or another version.
+    /// The packet is short, or has another version.
     pub fn new(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let first = *bytes.first().ok_or(Malformed::Short)?;
         if first >> 4 != 6 {
@@ -69,12 +69,12 @@ impl<'a> Ipv6View<'a> {
         Ok(Self(bytes))
     }
 
-    /// The header's bytes.
+    /// Returns the header's bytes.
     pub fn header(self) -> &'a [u8] {
         &self.0[..LEN]
     }
 
-    /// What the header says is the payload; what follows is Ethernet padding.
+    /// Returns the payload that the header announces; the bytes after it are Ethernet padding.
     pub fn payload(self) -> &'a [u8] {
         &self.0[LEN..LEN + self.payload_len()]
     }
@@ -83,9 +83,9 @@ impl<'a> Ipv6View<'a> {
 /// Value of an IPv6 header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ipv6 {
-    /// From.
+    /// Source address.
     pub source: Ipv6Addr,
-    /// To.
+    /// Destination address.
     pub destination: Ipv6Addr,
     /// DSCP and ECN.
     pub traffic_class: TrafficClass,

@@ -1,12 +1,11 @@
 //! Numbers and formats of RDMA on the wire.
 //!
-//! Pure: no I/O, no clock, no allocation. The number types keep 24-bit circles, keys and addresses
-//! from being mixed up; everything above this room speaks in them.
+//! Pure: no I/O, no clock, no allocation. The number types keep 24-bit circles, keys and addresses from being mixed up;
+//! all rooms above this one use them.
 //!
-//! Each format is one file with a view (`…View`: bytes behind one checked constructor, every field
-//! readable, unknown codes included) and a value (small, parses and emits by [`Format`]). A RoCEv2
-//! frame as a whole is taken apart by [`Packet`] and made by [`PacketBuilder`]; which headers an
-//! opcode carries is asked of [`OPCODES`].
+//! Each format is one file with a view (`…View`: bytes behind one checked constructor, every field readable, unknown
+//! codes included) and a value (small, parses and emits by [`Format`]). [`Packet`] takes a whole RoCEv2 frame apart and
+//! [`PacketBuilder`] makes one; [`OPCODES`] says which headers an opcode carries.
 //!
 //! ```text
 //!   frame ── Packet::parse ──► Path       Ethernet, IPv4 or IPv6, UDP
@@ -14,7 +13,7 @@
 //!                 │            payload ── UD to QP 1 ──► cm::CmMad
 //!                 └─► Refusal, one reason each
 //! ```
-//! What the room does not know: queue pairs, partitions, what a PSN should be, who owns an address.
+//! The room does not know queue pairs, partitions, expected PSNs, or who owns an address.
 #![no_std]
 #![forbid(unsafe_code)]
 

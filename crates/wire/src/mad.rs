@@ -7,12 +7,12 @@ use crate::format::{Format, Malformed, fixed_format, view};
 /// Bytes of every management datagram (IBTA 13.4.2).
 pub const MAD_LEN: usize = 256;
 
-/// Whose datagram it is (IBTA 13.4.4).
+/// Class of a datagram, which says who handles it (IBTA 13.4.4).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct MadClass(pub u8);
 
 impl MadClass {
-    /// Subnet administration; without a subnet manager only its multicast joins mean anything.
+    /// Subnet administration; without a subnet manager only its multicast joins have a meaning.
     pub const SUBNET_ADMINISTRATION: Self = Self(0x03);
     /// Communication management.
     pub const COMMUNICATION: Self = Self(0x07);
@@ -21,25 +21,25 @@ impl MadClass {
 view! {
     /// View of a MAD header.
     MadView[24] {
-        /// Version of the header; 1.
+        /// Version of the header, which is 1.
         base_version(b) -> u8 { b[0] }
-        /// Whose datagram it is.
+        /// Class of the datagram.
         class(b) -> MadClass { MadClass(b[1]) }
-        /// Version of that class.
+        /// Version of the class.
         class_version(b) -> u8 { b[2] }
-        /// Answers a request.
+        /// Whether it answers a request.
         response(b) -> bool { flag(b, 3, 7) }
-        /// What is to be done.
+        /// Method: what is to be done.
         method(b) -> Bits<7> { Bits::low(b[3]) }
-        /// How it went.
+        /// Result of a request.
         status(b) -> u16 { be16(b, 4) }
-        /// Two bytes of the class.
+        /// Two bytes whose meaning the class defines.
         class_specific(b) -> u16 { be16(b, 6) }
-        /// Pairs answers with requests.
+        /// Number that is the same in a request and its answer.
         transaction(b) -> u64 { be64(b, 8) }
-        /// What it is about.
+        /// Attribute: what the method applies to.
         attribute(b) -> u16 { be16(b, 16) }
-        /// Which one of those.
+        /// Modifier: which one of these attributes.
         modifier(b) -> u32 { be32(b, 20) }
     }
 }
@@ -47,23 +47,23 @@ view! {
 /// Value of a MAD header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mad {
-    /// Whose datagram it is.
+    /// Class of the datagram.
     pub class: MadClass,
-    /// Version of that class.
+    /// Version of the class.
     pub class_version: u8,
-    /// Answers a request.
+    /// Whether it answers a request.
     pub response: bool,
-    /// What is to be done.
+    /// Method: what is to be done.
     pub method: Bits<7>,
-    /// How it went.
+    /// Result of a request.
     pub status: u16,
-    /// Two bytes of the class.
+    /// Two bytes whose meaning the class defines.
     pub class_specific: u16,
-    /// Pairs answers with requests.
+    /// Number that is the same in a request and its answer.
     pub transaction: u64,
-    /// What it is about.
+    /// Attribute: what the method applies to.
     pub attribute: u16,
-    /// Which one of those.
+    /// Modifier: which one of these attributes.
     pub modifier: u32,
 }
 

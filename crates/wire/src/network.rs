@@ -1,4 +1,4 @@
-//! The IP layer of a packet, whichever version it is.
+//! The IP layer of a packet, of either version.
 
 use crate::address::Gid;
 use crate::ethernet::{EtherType, EthernetView};
@@ -19,11 +19,11 @@ pub enum IpView<'a> {
 }
 
 impl<'a> IpView<'a> {
-    /// The UDP packet inside a frame.
+    /// Returns the UDP packet inside a frame.
     ///
     /// # Errors
-    /// Other traffic, or an IP header that RoCEv2 does not allow. That of another protocol is not
-    /// judged.
+    /// The frame is other traffic, or its IP header is not allowed in RoCEv2. The header of another protocol is not
+    /// checked.
     pub fn of_udp(frame: EthernetView<'a>) -> Result<Self, Refusal> {
         let ip = match frame.ether_type() {
             EtherType::IPV4 => Ipv4View::new(frame.payload()).map(Self::V4),
@@ -37,7 +37,7 @@ impl<'a> IpView<'a> {
         Ok(ip)
     }
 
-    /// UDP destination port. Later pieces of a packet that was cut have none.
+    /// Returns the UDP destination port. Later fragments of a packet have none.
     pub fn udp_port(self) -> Option<u16> {
         let starts = match self {
             Self::V4(view) => view.fragment_offset() == 0,
@@ -47,10 +47,10 @@ impl<'a> IpView<'a> {
         Some(be16(port, 0))
     }
 
-    /// Whether the value of the header exists and names a host as its sender.
+    /// Whether the header has a value and names a host as its sender.
     ///
     /// # Errors
-    /// A reason of the IP layer.
+    /// One of the reasons of the IP layer.
     pub fn check(self) -> Result<(), Refusal> {
         match self {
             Self::V4(view) => Ipv4::from_view(view).map(drop),
@@ -71,7 +71,7 @@ impl<'a> IpView<'a> {
         }
     }
 
-    /// The header's bytes.
+    /// Returns the header's bytes.
     pub fn header(self) -> &'a [u8] {
         match self {
             Self::V4(view) => view.header(),
@@ -79,7 +79,7 @@ impl<'a> IpView<'a> {
         }
     }
 
-    /// What follows the header.
+    /// Returns the bytes after the header.
     pub fn payload(self) -> &'a [u8] {
         match self {
             Self::V4(view) => view.payload(),
@@ -87,7 +87,7 @@ impl<'a> IpView<'a> {
         }
     }
 
-    /// From.
+    /// Returns the source address.
     pub fn sgid(self) -> Gid {
         match self {
             Self::V4(view) => Gid::from_ipv4(view.source()),
@@ -95,7 +95,7 @@ impl<'a> IpView<'a> {
         }
     }
 
-    /// To.
+    /// Returns the destination address.
     pub fn dgid(self) -> Gid {
         match self {
             Self::V4(view) => Gid::from_ipv4(view.destination()),
@@ -103,7 +103,7 @@ impl<'a> IpView<'a> {
         }
     }
 
-    /// DSCP and ECN.
+    /// Returns DSCP and ECN.
     pub fn traffic_class(self) -> TrafficClass {
         match self {
             Self::V4(view) => view.traffic_class(),
@@ -111,7 +111,7 @@ impl<'a> IpView<'a> {
         }
     }
 
-    /// Time to live or hop limit.
+    /// Returns the time to live or hop limit.
     pub fn hop_limit(self) -> u8 {
         match self {
             Self::V4(view) => view.ttl(),
@@ -119,7 +119,7 @@ impl<'a> IpView<'a> {
         }
     }
 
-    /// Flow label; zero for IPv4.
+    /// Returns the flow label; zero for IPv4.
     pub fn flow_label(self) -> FlowLabel {
         match self {
             Self::V4(_) => FlowLabel::default(),

@@ -1,11 +1,11 @@
-//! What the daemon of an adapter tells the adapters that are connected to it: that it stands still, or goes on.
+//! Notices: the daemon of an adapter tells the adapters that are connected to it that it stands still, or goes on.
 //!
 //! ```text
 //!   | Ethernet (VLAN) | IPv4 or IPv6 | UDP 4797 | magic | version | kind | - | GID | epoch | nonce |
 //!                                                 4       1         1      2   16    8       8
 //! ```
-//! A datagram of our own beside RoCEv2, from and to the addresses of the adapters: it goes where their packets go,
-//! and who does not know it ignores it. Its UDP checksum is there, and right: no ICRC covers it.
+//! A notice is a datagram of our own beside RoCEv2, from and to the addresses of the adapters: it goes where their
+//! packets go, and hosts that do not know it ignore it. It has a correct UDP checksum, since no ICRC covers it.
 
 use crate::address::Gid;
 use crate::ethernet::EthernetView;
@@ -17,56 +17,57 @@ use crate::path::Path;
 use crate::refusal::Refusal;
 use crate::udp::{Udp, UdpView};
 
-/// UDP port of notices, which nothing else is known to use; it is near RoCEv2's 4791, where firewalls of such networks look,
-/// and below the ports that hosts draw for answers (Linux 32768 to 60999, RFC 6335 49152 up): switches drop what
-/// guests send there, which must not be an answer to one of theirs.
+/// UDP port of notices, which nothing else is known to use. It is near RoCEv2's 4791, where firewalls of such networks
+/// look, and below ephemeral ports (Linux 32768 to 60999, RFC 6335 49152 up): switches drop what guests send to it,
+/// which must not be an answer to a request.
 pub const NOTICE_PORT: u16 = 4797;
 
 const MAGIC: u32 = u32::from_be_bytes(*b"vRDN");
 
-/// Another number is another format, which nobody who speaks this one may guess at.
+/// Version of the format. Another number is another format, which must not be interpreted as this one.
 const VERSION: u8 = 1;
 
 view! {
     /// View of a notice.
     NoticeView[40] {
-        /// Says that it is one.
+        /// Marks a notice.
         magic(b) -> u32 { be32(b, 0) }
-        /// Of the format.
+        /// Version of the format.
         version(b) -> u8 { b[4] }
-        /// What it says, see [`NoticeKind`].
+        /// Kind of notice, see [`NoticeKind`].
         kind(b) -> u8 { b[5] }
-        /// Whose adapter it is about.
+        /// Address of the adapter that it is about.
         gid(b) -> Gid { Gid(get(b, 8)) }
         /// How new it is.
         epoch(b) -> u64 { be64(b, 24) }
-        /// Drawn for each question; its answer has the same.
+        /// Number drawn for each question; its answer has the same.
         nonce(b) -> u64 { be64(b, 32) }
     }
 }
 
-/// What a notice says. The sender of the first one of each pair is the adapter that it is about, of the others its peer.
+/// Kind of notice. `Pause`, `Resume`, `Alive` and `Moved` come from the adapter that they are about, or from its former
+/// host; the others come from its peer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum NoticeKind {
     /// The adapter stands still: send it nothing until it goes on.
     Pause = 1,
-    /// Heard.
+    /// The peer has received `Pause`.
     PauseAck = 2,
-    /// The adapter goes on, where this comes from.
+    /// The adapter goes on, at the sender of this notice.
     Resume = 3,
-    /// Heard.
+    /// The peer has received `Resume`.
     ResumeAck = 4,
-    /// What has become of the adapter?
+    /// The peer asks what has become of the adapter.
     Probe = 5,
-    /// Answer to a probe: it works, where this comes from.
+    /// Answer to a probe: the adapter works, at the sender of this notice.
     Alive = 6,
-    /// Answer to a probe: it has gone from here to another host.
+    /// Answer to a probe: the adapter has gone from the sender to another host.
     Moved = 7,
 }
 
 impl NoticeKind {
-    /// All of them, in the order of their codes.
+    /// All kinds, in the order of their codes.
     pub const ALL: [Self; 7] = [
         Self::Pause,
         Self::PauseAck,
@@ -86,13 +87,13 @@ impl NoticeKind {
 /// Value of a notice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Notice {
-    /// What it says.
+    /// Kind of notice.
     pub kind: NoticeKind,
-    /// Whose adapter it is about.
+    /// Address of the adapter that it is about.
     pub gid: Gid,
-    /// Grows whenever the adapter stands still or goes on.
+    /// Number that grows whenever the adapter stands still or goes on.
     pub epoch: u64,
-    /// Drawn for each question; its answer has the same.
+    /// Number drawn for each question; its answer has the same.
     pub nonce: u64,
 }
 
@@ -123,16 +124,16 @@ impl Format for Notice {
     }
 }
 
-/// A notice on its way: a whole frame.
+/// A notice as a whole frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoticePacket {
-    /// Which way it goes.
+    /// The path of the frame.
     pub path: Path,
-    /// What it says.
+    /// The notice.
     pub notice: Notice,
 }
 
-/// Both addresses, the length and the protocol (RFC 8200 8.1; of IPv4 the addresses are shorter, RFC 768).
+/// Bytes of both addresses, the length and the protocol (RFC 8200 8.1; IPv4 addresses are shorter, RFC 768).
 const PSEUDO_LEN: usize = 40;
 
 const DATAGRAM_LEN: usize = Udp::LEN + NoticeView::LEN;
@@ -144,7 +145,7 @@ impl NoticePacket {
     /// Takes a frame apart.
     ///
     /// # Errors
-    /// The first reason found, outermost header first; [`Refusal::OtherTraffic`] if it is for another port.
+    /// The first reason found, outermost header first; [`Refusal::OtherTraffic`] if the frame is for another port.
     pub fn parse(frame: &[u8]) -> Result<Self, Refusal> {
         let ethernet = EthernetView::new(frame).map_err(|_| Refusal::Truncated)?;
         let ip = IpView::of_udp(ethernet)?;
@@ -168,7 +169,7 @@ impl NoticePacket {
         })
     }
 
-    /// Writes the frame to the front of `buffer`; its bytes.
+    /// Writes the frame to the front of `buffer`. Returns its length.
     ///
     /// # Panics
     /// If the buffer is shorter than [`NoticePacket::FRAME_MAX`].
@@ -180,7 +181,7 @@ impl NoticePacket {
         self.notice.emit(&mut buffer[at..end]);
         let mut datagram = [0; DATAGRAM_LEN];
         datagram.copy_from_slice(&buffer[at - Udp::LEN..end]);
-        // All ones stand for zero, which would say that there is none (RFC 768).
+        // Zero would mean that there is no checksum: all ones stand for it (RFC 768).
         let sum = match checksum(self.sgid(), self.dgid(), &datagram) {
             0 => u16::MAX,
             sum => sum,
@@ -189,18 +190,18 @@ impl NoticePacket {
         end
     }
 
-    /// From.
+    /// Returns the source address.
     pub fn sgid(&self) -> Gid {
         self.path.addresses.source()
     }
 
-    /// To.
+    /// Returns the destination address.
     pub fn dgid(&self) -> Gid {
         self.path.addresses.destination()
     }
 }
 
-/// Of pseudo header and datagram; 0 if the one in it is right.
+/// Returns the checksum of pseudo header and datagram; 0 if the datagram's own checksum is right.
 fn checksum(sgid: Gid, dgid: Gid, datagram: &[u8; DATAGRAM_LEN]) -> u16 {
     let mut bytes = [0; PSEUDO_LEN + DATAGRAM_LEN];
     match (sgid.to_ipv4(), dgid.to_ipv4()) {

@@ -1,4 +1,4 @@
-//! The numbers that connections, keys and paths are named by.
+//! The numbers that name connections, keys and paths.
 
 use core::fmt;
 
@@ -10,7 +10,7 @@ const MASK_24: u32 = 0x00ff_ffff;
 pub struct Psn(u32);
 
 impl Psn {
-    /// Takes the low 24 bits, as every field that carries a PSN does.
+    /// Takes the low 24 bits, like every field that carries a PSN.
     pub const fn new(value: u32) -> Self {
         Self(value & MASK_24)
     }
@@ -20,13 +20,13 @@ impl Psn {
         self.0
     }
 
-    /// The PSN `count` packets later.
+    /// Returns the PSN `count` packets later.
     #[must_use]
     pub const fn plus(self, count: u32) -> Self {
         Self::new(self.0.wrapping_add(count))
     }
 
-    /// Packets from `earlier` to `self`, going forward around the circle.
+    /// Returns the number of packets from `earlier` to `self`, forward around the circle.
     pub const fn since(self, earlier: Self) -> u32 {
         self.0.wrapping_sub(earlier.0) & MASK_24
     }
@@ -55,7 +55,7 @@ impl Qpn {
     /// Every queue pair that is attached to the multicast group (IBTA 9.2.1).
     pub const MULTICAST: Self = Self(0xff_ffff);
 
-    /// `None` when the number does not fit 24 bits.
+    /// Makes a number; `None` if it does not fit 24 bits.
     pub const fn new(value: u32) -> Option<Self> {
         if value <= MASK_24 {
             Some(Self(value))
@@ -64,7 +64,7 @@ impl Qpn {
         }
     }
 
-    /// Takes the low 24 bits, as headers do.
+    /// Takes the low 24 bits, like headers do.
     pub const fn from_low_bits(value: u32) -> Self {
         Self(value & MASK_24)
     }
@@ -83,7 +83,7 @@ impl Qkey {
     /// The well-known key of QP1.
     pub const GSI: Self = Self(0x8001_0000);
 
-    /// Whether a work request with this key asks for the QP's own one.
+    /// Whether a work request with this key asks for the QP's own key.
     pub const fn is_privileged(self) -> bool {
         self.0 >> 31 == 1
     }
@@ -97,8 +97,8 @@ impl Pkey {
     /// Full member of the default partition, the only one that RoCE ports must have.
     pub const DEFAULT: Self = Self(0xffff);
 
-    /// Whether holders of the two keys may talk: one partition, not both limited members
-    /// (IBTA 10.9.3). Partition 0 is invalid.
+    /// Whether holders of the two keys may communicate: one partition, not both limited members (IBTA 10.9.3).
+    /// Partition 0 is invalid.
     pub const fn matches(self, other: Self) -> bool {
         let same = (self.0 ^ other.0) & 0x7fff == 0 && self.0 & 0x7fff != 0;
         same && (self.0 | other.0) >> 15 == 1
@@ -112,12 +112,12 @@ macro_rules! memory_key {
         pub struct $name(pub u32);
 
         impl $name {
-            /// Which table entry the key names: its upper 24 bits.
+            /// Returns the table entry that the key names: its upper 24 bits.
             pub const fn index(self) -> u32 {
                 self.0 >> 8
             }
 
-            /// The low 8 bits, chosen by the owner of a fast-register region.
+            /// Returns the low 8 bits, which the owner of a fast-register region chooses.
             pub const fn variant(self) -> u8 {
                 self.0 as u8
             }
@@ -131,11 +131,11 @@ macro_rules! memory_key {
 }
 
 memory_key! {
-    /// Key by which a work request names local memory.
+    /// Key with which a work request names local memory.
     Lkey
 }
 memory_key! {
-    /// Key by which a peer names our memory.
+    /// Key with which a peer names our memory.
     Rkey
 }
 
@@ -147,7 +147,7 @@ pub enum Mtu {
     B256 = 1,
     /// 512 bytes.
     B512 = 2,
-    /// 1024 bytes, what a 1500-byte Ethernet carries.
+    /// 1024 bytes, the most that a 1500-byte Ethernet carries.
     #[default]
     B1024 = 3,
     /// 2048 bytes.
@@ -157,7 +157,7 @@ pub enum Mtu {
 }
 
 impl Mtu {
-    /// From the verbs' code 1 to 5.
+    /// Decodes the verbs' code 1 to 5.
     pub const fn from_code(code: u32) -> Option<Self> {
         Some(match code {
             1 => Self::B256,
@@ -169,17 +169,17 @@ impl Mtu {
         })
     }
 
-    /// The verbs' code 1 to 5.
+    /// Returns the verbs' code 1 to 5.
     pub const fn code(self) -> u32 {
         self as u32
     }
 
-    /// Payload bytes of one packet.
+    /// Returns the payload bytes of one packet.
     pub const fn bytes(self) -> u32 {
         128 << self as u32
     }
 
-    /// Packets that a message of `length` bytes takes; an empty message takes one (IBTA 9.7.2).
+    /// Returns the packets that a message of `length` bytes takes; an empty message takes one (IBTA 9.7.2).
     pub const fn packets(self, length: u32) -> u32 {
         if length == 0 {
             1

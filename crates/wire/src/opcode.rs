@@ -1,19 +1,18 @@
-//! The BTH's operation code and the table of what each one means (IBTA 9.2.1; CNP: annex
-//! A17.9.3).
+//! The BTH's operation code and the table of what each code means (IBTA 9.2.1; CNP: annex A17.9.3).
 //!
-//! Which extension headers follow, whether a message starts or ends, which side speaks: code asks
-//! the table. Left out: reliable datagrams and XRC, which the verbs of this project do not offer,
-//! and FLUSH and ATOMIC WRITE, which stock drivers of the guests cannot ask for.
+//! The table says which extension headers follow, whether a message starts or ends, and which side sends. Left out:
+//! reliable datagrams and XRC, which the verbs of this project do not offer, and FLUSH and ATOMIC WRITE, which stock
+//! guest drivers cannot request.
 
 mod table;
 
 pub use table::OPCODES;
 
-/// Operation code; may be one that the table does not know.
+/// Operation code, which the table may not know.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Opcode(pub u8);
 
-/// Which kind of queue pair an opcode is for.
+/// Kind of queue pair that an opcode is for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Service {
     /// Reliable connection.
@@ -22,18 +21,18 @@ pub enum Service {
     Uc,
     /// Unreliable datagram.
     Ud,
-    /// Congestion notification, for whichever kind sent the marked packet.
+    /// Congestion notification, for the kind of queue pair that sent the marked packet.
     Cnp,
 }
 
-/// What a packet does.
+/// The operation of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Operation {
     /// SEND.
     Send,
     /// RDMA WRITE.
     Write,
-    /// RDMA READ, the request.
+    /// RDMA READ request.
     Read,
     /// Atomic compare and swap.
     CompareSwap,
@@ -43,14 +42,14 @@ pub enum Operation {
     ReadResponse,
     /// Acknowledgement, positive or negative.
     Acknowledge,
-    /// Acknowledgement of an atomic, with the word as it was.
+    /// Acknowledgement of an atomic, with the word's value before it.
     AtomicAcknowledge,
     /// Congestion notification.
     Congestion,
 }
 
 impl Operation {
-    /// Whether the requester speaks (IBTA 9.4); otherwise the responder answers.
+    /// Whether the requester sends it (IBTA 9.4); otherwise the responder does.
     pub const fn is_request(self) -> bool {
         matches!(
             self,
@@ -59,7 +58,7 @@ impl Operation {
     }
 }
 
-/// Where in its message a packet stands.
+/// Position of a packet in its message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Position {
     /// First of several.
@@ -73,7 +72,7 @@ pub enum Position {
 }
 
 impl Position {
-    /// Position of a packet that starts its message or not, and ends it or not.
+    /// Returns the position of a packet that starts its message or not, and ends it or not.
     pub const fn new(starts: bool, ends: bool) -> Self {
         match (starts, ends) {
             (true, true) => Self::Only,
@@ -94,7 +93,7 @@ impl Position {
     }
 }
 
-/// Which extension headers follow the BTH, in their order on the wire (IBTA 5.2).
+/// Extension headers that follow the BTH, in their order on the wire (IBTA 5.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Carries {
     /// None.
@@ -121,7 +120,7 @@ pub enum Carries {
     Cnp,
 }
 
-/// What the table knows of one opcode.
+/// The table's row of one opcode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OpcodeInfo {
     /// The code.
@@ -130,9 +129,9 @@ pub struct OpcodeInfo {
     pub name: &'static str,
     /// Kind of queue pair.
     pub service: Service,
-    /// What it does.
+    /// The operation.
     pub operation: Operation,
-    /// Where in the message it stands.
+    /// Position in the message.
     pub position: Position,
     /// Extension headers.
     pub carries: Carries,
@@ -141,12 +140,12 @@ pub struct OpcodeInfo {
 }
 
 impl Opcode {
-    /// What the code means; `None` if the table does not have it.
+    /// Returns the meaning of the code; `None` if the table does not have it.
     pub fn info(self) -> Option<&'static OpcodeInfo> {
         OPCODES.get(usize::from(table::INDEX[usize::from(self.0)]))
     }
 
-    /// The opcode that does `operation` at `position` with the given headers, if there is one.
+    /// Returns the opcode that does `operation` at `position` with the given headers, if there is one.
     pub fn find(
         service: Service,
         operation: Operation,

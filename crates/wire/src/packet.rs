@@ -4,8 +4,8 @@
 //!   | Ethernet (VLAN) | IPv4 or IPv6 | UDP 4791 | BTH | extensions | payload | pad | ICRC | padding |
 //!                     '--- checked by ICRC, some fields masked ---------------'
 //! ```
-//! Checks here need nothing but the packet (IBTA 9.6.1). Whether its queue pair, partition and PSN are
-//! right is for those who have them.
+//! The checks here need only the packet (IBTA 9.6.1). Its queue pair, partition and PSN are checked by the rooms that
+//! know them.
 
 use crate::address::Gid;
 use crate::bth::{Bth, BthView};
@@ -25,7 +25,7 @@ use crate::udp::{ROCE_PORT, UdpView};
 /// Largest payload of one packet: the largest path MTU (IBTA 5.2.12).
 pub const MAX_PAYLOAD: usize = Mtu::B4096.bytes() as usize;
 
-/// View of a packet: every header is whole, allowed, and agrees with the others.
+/// View of a packet whose headers are all whole, allowed, and agree with each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet<'a> {
     ethernet: EthernetView<'a>,
@@ -49,8 +49,8 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Takes a frame apart without looking at the ICRC: for those who verify it while they copy the
-    /// payload, and for logs.
+    /// Takes a frame apart without checking the ICRC: for callers that verify it while they copy the payload, and for
+    /// logs.
     ///
     /// # Errors
     /// The first reason found, outermost header first.
@@ -68,47 +68,47 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// Ethernet header.
+    /// Returns the Ethernet header.
     pub fn ethernet(&self) -> EthernetView<'a> {
         self.ethernet
     }
 
-    /// IP header.
+    /// Returns the IP header.
     pub fn ip(&self) -> IpView<'a> {
         self.ip
     }
 
-    /// BTH and extension headers.
+    /// Returns the BTH and extension headers.
     pub fn transport(&self) -> &Transport {
         &self.transport
     }
 
-    /// BTH.
+    /// Returns the BTH.
     pub fn bth(&self) -> &Bth {
         self.transport.bth()
     }
 
-    /// Extension headers.
+    /// Returns the extension headers.
     pub fn extension(&self) -> &Extension {
         self.transport.extension()
     }
 
-    /// What the table says of the opcode.
+    /// Returns the table's row of the opcode.
     pub fn info(&self) -> &'static OpcodeInfo {
         self.transport.info()
     }
 
-    /// Payload without padding.
+    /// Returns the payload without padding.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
 
-    /// From.
+    /// Returns the source address.
     pub fn sgid(&self) -> Gid {
         self.ip.sgid()
     }
 
-    /// To.
+    /// Returns the destination address.
     pub fn dgid(&self) -> Gid {
         self.ip.dgid()
     }
@@ -118,52 +118,51 @@ impl<'a> Packet<'a> {
         self.ip.traffic_class().ecn() == Ecn::Experienced
     }
 
-    /// The ICRC as it came.
+    /// Returns the ICRC as received.
     pub fn icrc(&self) -> [u8; Icrc::LEN] {
         *self.split_icrc().1
     }
 
-    /// A CRC that has taken in everything in front of the payload; payload and
-    /// [`Packet::padding`] are to follow.
+    /// Returns a CRC that has taken in everything before the payload; payload and [`Packet::padding`] have to follow.
     pub fn begin_icrc(&self) -> Icrc {
         let mut icrc = Icrc::new(self.headers());
         icrc.update(&self.udp.payload()[Bth::LEN..self.transport.header_len()]);
         icrc
     }
 
-    /// The bytes between payload and ICRC.
+    /// Returns the bytes between payload and ICRC.
     pub fn padding(&self) -> &'a [u8] {
         &self.split_icrc().0[self.transport.header_len() + self.payload.len()..]
     }
 
-    /// Whether the packet is the one that was sent.
+    /// Whether the packet is unchanged since it was sent.
     pub fn icrc_matches(&self) -> bool {
         let mut icrc = Icrc::new(self.headers());
         icrc.update(&self.split_icrc().0[Bth::LEN..]);
         icrc.finish() == self.icrc()
     }
 
-    /// The way the packet came.
+    /// Returns the path on which the packet came.
     pub fn path(&self) -> Path {
         Path::of(self.ethernet, self.ip, self.udp.source())
     }
 
-    /// IP header, UDP header and BTH, which lie behind one another.
+    /// Returns IP header, UDP header and BTH, which are adjacent.
     fn headers(&self) -> &'a [u8] {
         let ip = self.ip.header();
         let len = ip.len() + self.udp.header().len() + Bth::LEN;
         &self.ethernet.payload()[..len]
     }
 
-    /// Everything from the BTH on, split before the ICRC.
+    /// Returns everything from the BTH on, split before the ICRC.
     fn split_icrc(&self) -> (&'a [u8], &'a [u8; Icrc::LEN]) {
         let split = self.udp.payload().split_last_chunk();
         split.expect("dissect_transport has seen the ICRC")
     }
 }
 
-/// The datagram inside, if it is for RoCEv2. The port is looked at first: a fragment or a stranger's
-/// broken datagram must reach its owner untouched.
+/// Returns the datagram inside, if it is for RoCEv2. The port is checked first: a fragment or a broken datagram of
+/// other traffic must reach its owner unchanged.
 fn roce_datagram(ip: IpView<'_>) -> Result<UdpView<'_>, Refusal> {
     if ip.udp_port() != Some(ROCE_PORT) {
         return Err(Refusal::OtherTraffic);
@@ -191,7 +190,7 @@ fn dissect_transport(bytes: &[u8]) -> Result<(Transport, &[u8]), Refusal> {
     Ok((transport, payload))
 }
 
-/// Takes the padding off (IBTA 9.2).
+/// Removes the padding (IBTA 9.2).
 fn unpad<'a>(padded: &'a [u8], bth: &Bth) -> Result<&'a [u8], Refusal> {
     let len = padded.len().checked_sub(usize::from(bth.pad.get()));
     match len {

@@ -1,4 +1,4 @@
-//! Everything below the BTH as a value: which way a packet goes.
+//! Everything below the BTH as a value: the path of a packet.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -11,16 +11,16 @@ use crate::ipv6::{FlowLabel, Ipv6};
 use crate::network::IpView;
 use crate::udp::Udp;
 
-/// The way of a packet. Lengths are not part of it: the builder knows them.
+/// The path of a packet. Lengths are not part of it: the builder knows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Path {
-    /// Next hop.
+    /// MAC of the next hop.
     pub destination: Mac,
-    /// Sender's adapter.
+    /// MAC of the sender's adapter.
     pub source: Mac,
     /// Tag, if the frame has one.
     pub vlan: Option<Vlan>,
-    /// From and to.
+    /// Source and destination.
     pub addresses: Addresses,
     /// DSCP and ECN.
     pub traffic_class: TrafficClass,
@@ -31,23 +31,23 @@ pub struct Path {
     pub source_port: u16,
 }
 
-/// Two addresses of one IP version, and what else that version's header has.
+/// Two addresses of one IP version, and the other fields of that version's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Addresses {
     /// IPv4.
     V4 {
-        /// From.
+        /// Source address.
         source: Ipv4Addr,
-        /// To.
+        /// Destination address.
         destination: Ipv4Addr,
-        /// Identification: means nothing in a packet that must not be cut (RFC 6864 4.1).
+        /// Identification, which has no meaning in a packet that must not be fragmented (RFC 6864 4.1).
         identification: u16,
     },
     /// IPv6.
     V6 {
-        /// From.
+        /// Source address.
         source: Ipv6Addr,
-        /// To.
+        /// Destination address.
         destination: Ipv6Addr,
         /// Flow label.
         flow_label: FlowLabel,
@@ -55,7 +55,7 @@ pub enum Addresses {
 }
 
 impl Addresses {
-    /// The addresses of two GIDs; `None` if only one of them is IPv4. The label is IPv6's.
+    /// Returns the addresses of two GIDs; `None` if only one of them is IPv4. Only IPv6 uses the label.
     pub fn between(sgid: Gid, dgid: Gid, flow_label: FlowLabel) -> Option<Self> {
         match (sgid.to_ipv4(), dgid.to_ipv4()) {
             (Some(source), Some(destination)) => Some(Self::V4 {
@@ -72,7 +72,7 @@ impl Addresses {
         }
     }
 
-    /// From.
+    /// Returns the source address.
     pub fn source(&self) -> Gid {
         match *self {
             Self::V4 { source, .. } => Gid::from_ipv4(source),
@@ -80,7 +80,7 @@ impl Addresses {
         }
     }
 
-    /// To.
+    /// Returns the destination address.
     pub fn destination(&self) -> Gid {
         match *self {
             Self::V4 { destination, .. } => Gid::from_ipv4(destination),
@@ -104,7 +104,7 @@ impl Addresses {
 }
 
 impl Path {
-    /// The way that a packet came, by its headers.
+    /// Returns the path on which a packet came, by its headers.
     pub(crate) fn of(ethernet: EthernetView<'_>, ip: IpView<'_>, source_port: u16) -> Self {
         let addresses = match ip {
             IpView::V4(ip) => Addresses::V4 {
@@ -129,18 +129,18 @@ impl Path {
         }
     }
 
-    /// Bytes from the front of the frame to the IP header.
+    /// Returns the bytes from the front of the frame to the IP header.
     pub fn ethernet_len(&self) -> usize {
         self.ethernet().buffer_len()
     }
 
-    /// Bytes from the front of the frame to the BTH.
+    /// Returns the bytes from the front of the frame to the BTH.
     pub fn header_len(&self) -> usize {
         self.ethernet_len() + self.addresses.ip_len() + Udp::LEN
     }
 
-    /// The same with an identification, which IPv6 has none of. Packets of one flow whose numbers
-    /// count up can leave as one and be cut by a network card, which numbers them so (USO).
+    /// Returns the same path with an identification, which IPv6 does not have. Packets of one flow with consecutive
+    /// numbers can leave as one, which a network card cuts and numbers in the same way (USO).
     #[must_use]
     pub fn identified(mut self, number: u16) -> Self {
         if let Addresses::V4 { identification, .. } = &mut self.addresses {

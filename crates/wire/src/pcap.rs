@@ -12,10 +12,10 @@ const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 const VERSION: [u16; 2] = [2, 4];
 const LINKTYPE_ETHERNET: u32 = 1;
 
-/// What Wireshark accepts of one packet.
+/// Most bytes of one packet that Wireshark accepts.
 const SNAP_BYTES: u32 = 262_144;
 
-/// What a capture begins with.
+/// Returns the header of a capture file.
 pub fn pcap_header() -> [u8; 24] {
     let mut header = [0; 24];
     header[..4].copy_from_slice(&MAGIC_NANOSECONDS.to_ne_bytes());
@@ -26,8 +26,8 @@ pub fn pcap_header() -> [u8; 24] {
     header
 }
 
-/// What stands before a frame that passed at a time since 1970, or since whatever a simulation counts from;
-/// and as much of the frame as a capture has room for.
+/// Returns the header of a frame that passed at a time since 1970, or since the start of a simulation, and as much of
+/// the frame as a capture has room for.
 pub fn pcap_record(at: Duration, frame: &[u8]) -> ([u8; 16], &[u8]) {
     let captured = &frame[..frame.len().min(SNAP_BYTES as usize)];
     let numbers = [

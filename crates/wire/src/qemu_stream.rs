@@ -6,22 +6,22 @@ use core::ops::Range;
 /// Bytes of the length.
 pub const HEADER_BYTES: usize = 4;
 
-/// Longest frame. QEMU's own receive buffer (`NET_BUFSIZE`, 4096 + 65536) ends here, and a QEMU that
+/// Bytes of the longest frame. This is the size of QEMU's receive buffer (`NET_BUFSIZE`, 4096 + 65536), and a QEMU that
 /// is sent more drops its connection; an IPv6 packet of segmentation offload with headers fits.
 pub const FRAME_BYTES_MAX: usize = 4096 + 65536;
 
-/// What begins at a place of the stream.
+/// What begins at a position in the stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Piece {
     /// A frame and its header; the next piece begins at the end.
     Whole(Range<usize>),
-    /// Less than a frame, or nothing.
+    /// An incomplete frame, or nothing.
     Partial,
     /// A length that no QEMU sends.
     Malformed(u32),
 }
 
-/// Looks at the stream from `at` on.
+/// Examines the stream from `at` on.
 pub fn piece(bytes: &[u8], at: usize) -> Piece {
     let Some(header) = bytes
         .get(at..)

@@ -1,7 +1,7 @@
 //! Every format by name with its fuzz body, for `fuzz/` and for tests.
 //!
-//! A format is added here by one line; a test compares the list with the sources. The bodies take any
-//! bytes and assert what must hold for all of them.
+//! A format is added here by one line; a test compares the list with the sources. The bodies take any bytes and assert
+//! properties that hold for all of them.
 
 use core::fmt::{self, Write};
 
@@ -20,16 +20,16 @@ use crate::{
 pub struct Entry {
     /// [`Format::NAME`].
     pub name: &'static str,
-    /// Panics if the bytes find a fault.
+    /// Panics if the bytes reveal a bug.
     pub exercise: fn(&[u8]),
 }
 
-/// The longest header that announces payload, and all that it can announce.
+/// The longest header that announces payload, with the longest payload that it can announce.
 const ROOM: usize = Ipv6::LEN + u16::MAX as usize;
 
 macro_rules! registry {
     ($($format:ident),* $(,)?) => {
-        /// All formats, and both kinds of packets as a whole.
+        /// All formats, and both kinds of whole packets.
         pub const FORMATS: &[Entry] = &[
             $(Entry {
                 name: <$format as Format>::NAME,
@@ -47,7 +47,7 @@ registry! {
     Mad, CmMad, Req, ReqPath, Mra, Rej, Rep, Rtu, Dreq, Drep, SidrReq, SidrRep, IpCm, Notice,
 }
 
-/// Fuzz input: the first byte chooses a format, the others are for it.
+/// Runs a fuzz input: the first byte chooses a format, the others are for it.
 pub fn exercise(input: &[u8]) {
     if let Some((&choice, bytes)) = input.split_first() {
         (FORMATS[usize::from(choice) % FORMATS.len()].exercise)(bytes);
@@ -63,8 +63,8 @@ fn exercise_format<F: Format>(bytes: &[u8]) {
     assert_survives(&value);
 }
 
-/// `parse(emit(value)) == value`, and emitting leaves nothing of what the buffer held. The payload
-/// that a header announces is there as zeros.
+/// Asserts that `parse(emit(value)) == value`, and that emitting leaves no earlier byte in the buffer. The payload that
+/// a header announces is there, as zeros.
 fn assert_survives<F: Format>(value: &F) {
     let (mut clean, mut dirty) = ([0; ROOM], [0xa5; MAD_LEN]);
     let header = value.buffer_len();
@@ -79,7 +79,7 @@ fn assert_survives<F: Format>(value: &F) {
     assert_eq!(F::parse(&clean).as_ref(), Ok(value));
 }
 
-/// A packet that dissects can be built again and is then the same, with a right ICRC.
+/// Asserts that a packet that dissects can be built again and is then the same, with a right ICRC.
 fn exercise_packet(frame: &[u8]) {
     let Ok(packet) = Packet::dissect(frame) else {
         assert!(Packet::parse(frame).is_err());
@@ -94,7 +94,7 @@ fn exercise_packet(frame: &[u8]) {
     assert_eq!(parsed.payload(), packet.payload());
 }
 
-/// A notice that parses is the same when it was written again.
+/// Asserts that a notice that parses is the same after it was written again.
 fn exercise_notice(frame: &[u8]) {
     let Ok(packet) = NoticePacket::parse(frame) else {
         return;

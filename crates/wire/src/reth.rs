@@ -1,4 +1,4 @@
-//! RDMA extended transport header (IBTA 5.2): where a WRITE or READ goes.
+//! RDMA extended transport header (IBTA 5.2): the memory of a WRITE or READ.
 
 use crate::field::{be32, be64, put};
 use crate::format::{Format, Malformed, fixed_format, view};
@@ -23,8 +23,8 @@ pub struct Reth {
     pub address: u64,
     /// Key of that memory.
     pub rkey: Rkey,
-    /// Bytes of the whole message; more than 2^31 is an invalid request (IBTA 9.4.3), which the
-    /// responder answers, so it can be held here.
+    /// Bytes of the whole message. More than 2^31 is an invalid request (IBTA 9.4.3), which the responder answers, so
+    /// the value can hold it.
     pub length: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Which frames are RoCEv2, or notices beside it, before anything of them is believed.
+//! Tells which frames are RoCEv2, or notices beside it, before anything in them is trusted.
 
 use crate::{EtherType, NOTICE_PORT, PROTOCOL_UDP, ROCE_PORT};
 
@@ -7,33 +7,33 @@ use offset::{
     V6_NEXT_AT, V6_PAYLOAD_AT,
 };
 
-/// Where the fields of a frame are that tell RoCEv2 from the rest, without an 802.1Q tag, which moves all behind
-/// `TYPE_AT`.
+/// Offsets of the fields that tell RoCEv2 from other frames, without an 802.1Q tag, which moves all fields from
+/// `TYPE_AT` on.
 pub mod offset {
     /// Bytes of an 802.1Q tag.
     pub const TAG_BYTES: usize = 4;
-    /// The type, or the tag.
+    /// Offset of the type, or of the tag.
     pub const TYPE_AT: usize = 12;
-    /// The IP header.
+    /// Offset of the IP header.
     pub const IP_AT: usize = 14;
-    /// Flags and fragment offset of IPv4.
+    /// Offset of IPv4's flags and fragment offset.
     pub const V4_FRAGMENT_AT: usize = IP_AT + 6;
-    /// Protocol of IPv4.
+    /// Offset of IPv4's protocol.
     pub const V4_PROTOCOL_AT: usize = IP_AT + 9;
-    /// Next header of IPv6.
+    /// Offset of IPv6's next header.
     pub const V6_NEXT_AT: usize = IP_AT + 6;
-    /// What follows the IPv6 header.
+    /// Offset of the bytes after the IPv6 header.
     pub const V6_PAYLOAD_AT: usize = IP_AT + 40;
-    /// The destination port inside a UDP header.
+    /// Offset of the destination port inside a UDP header.
     pub const PORT_AT: usize = 2;
-    /// The fragment offset's bits.
+    /// Bits of the fragment offset.
     pub const FRAGMENT_OFFSET: u16 = 0x1fff;
 }
 
-/// Tags of a frame that are looked past: two are QinQ, and no network has use for more than a few.
+/// Most tags of a frame that are skipped: two are QinQ, and no network uses more than a few.
 const TAGS_MAX: usize = 8;
 
-/// Types that say that a tag comes first: 802.1Q, 802.1ad, and what was used before it.
+/// Types of tags, which come before the frame's type: 802.1Q, 802.1ad, and its predecessors.
 const TAGS: [EtherType; 4] = [
     EtherType::VLAN,
     EtherType(0x88a8),
@@ -41,24 +41,24 @@ const TAGS: [EtherType; 4] = [
     EtherType(0x9200),
 ];
 
-/// Whether the frame is a RoCEv2 packet by its headers up to the UDP port. Fragments are not: no
-/// RoCEv2 sender makes them.
+/// Whether the frame is a RoCEv2 packet by its headers up to the UDP port. Fragments are not: no RoCEv2 sender makes
+/// them.
 pub fn is_roce(frame: &[u8]) -> bool {
     udp_port(frame) == Some(ROCE_PORT)
 }
 
-/// Whether the frame is one that adapters say to each other: RoCEv2, or a notice.
+/// Whether the frame is one that adapters send to each other: RoCEv2, or a notice.
 pub fn is_for_adapters(frame: &[u8]) -> bool {
     matches!(udp_port(frame), Some(ROCE_PORT | NOTICE_PORT))
 }
 
-/// Whether it is RoCEv2 behind any tags, which a switch on its way may take off one by one. One with more than
-/// [`TAGS_MAX`] is taken for it.
+/// Whether it is RoCEv2 behind any tags, which switches on its way may take off one by one. A frame with more than
+/// [`TAGS_MAX`] tags counts as RoCEv2.
 pub fn carries_roce(frame: &[u8]) -> bool {
     carries(frame, ROCE_PORT)
 }
 
-/// The same of a notice.
+/// The same for a notice.
 pub fn carries_notice(frame: &[u8]) -> bool {
     carries(frame, NOTICE_PORT)
 }
@@ -81,7 +81,7 @@ fn be16(frame: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes))
 }
 
-/// The destination port of UDP, behind so many bytes of tags.
+/// Returns the destination port of UDP, behind `tag` bytes of tags.
 fn udp_port_behind(frame: &[u8], tag: usize) -> Option<u16> {
     let be16 = |at: usize| be16(frame, at);
     match EtherType(be16(TYPE_AT + tag)?) {

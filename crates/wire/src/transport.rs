@@ -1,10 +1,10 @@
-//! BTH and extension headers as one value that agrees with itself.
+//! BTH and extension headers as one consistent value.
 
 use crate::bth::Bth;
 use crate::extension::Extension;
 use crate::opcode::OpcodeInfo;
 
-/// What a packet says: a BTH of a known opcode, and just the headers that this opcode carries.
+/// Headers of a packet: a BTH with a known opcode, and exactly the headers that this opcode carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transport {
     bth: Bth,
@@ -13,7 +13,7 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// `None` if the opcode is unknown or carries other headers.
+    /// Combines the headers; `None` if the opcode is unknown or carries other headers.
     pub fn new(bth: Bth, extension: Extension) -> Option<Self> {
         let info = bth.opcode.info()?;
         (info.carries == extension.carries()).then_some(Self {
@@ -23,22 +23,22 @@ impl Transport {
         })
     }
 
-    /// The BTH.
+    /// Returns the BTH.
     pub const fn bth(&self) -> &Bth {
         &self.bth
     }
 
-    /// The extension headers.
+    /// Returns the extension headers.
     pub const fn extension(&self) -> &Extension {
         &self.extension
     }
 
-    /// What the table says of the opcode.
+    /// Returns the table's row of the opcode.
     pub const fn info(&self) -> &'static OpcodeInfo {
         self.info
     }
 
-    /// Bytes from BTH to payload.
+    /// Returns the bytes from BTH to payload.
     pub const fn header_len(&self) -> usize {
         Bth::LEN + self.info.carries.len()
     }

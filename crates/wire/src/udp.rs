@@ -11,11 +11,11 @@ pub const ROCE_PORT: u16 = 4791;
 const LEN: usize = 8;
 
 view! {
-    /// View of a datagram: the payload that its header announces is there.
+    /// View of a datagram whose payload is as long as the header announces.
     UdpView[_] {
-        /// From; chosen by the sender to spread flows over paths.
+        /// Source port, which the sender chooses to spread flows over paths.
         source(b) -> u16 { be16(b, 0) }
-        /// To.
+        /// Destination port.
         destination(b) -> u16 { be16(b, 2) }
         /// Bytes of header and payload.
         total_len(b) -> usize { usize::from(be16(b, 4)) }
@@ -28,7 +28,7 @@ impl<'a> UdpView<'a> {
     /// Wraps a datagram.
     ///
     /// # Errors
-    /// Short, or a length that does not cover the header.
+    /// The datagram is short, or has a length that does not cover the header.
     pub fn new(bytes: &'a [u8]) -> Result<Self, Malformed> {
         if bytes.len() < LEN {
             return Err(Malformed::Short);
@@ -40,12 +40,12 @@ impl<'a> UdpView<'a> {
         }
     }
 
-    /// The header's bytes.
+    /// Returns the header's bytes.
     pub fn header(self) -> &'a [u8] {
         &self.0[..LEN]
     }
 
-    /// What follows the header.
+    /// Returns the bytes after the header.
     pub fn payload(self) -> &'a [u8] {
         &self.0[LEN..self.total_len()]
     }
@@ -54,11 +54,11 @@ impl<'a> UdpView<'a> {
 /// Value of a UDP header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Udp {
-    /// From.
+    /// Source port.
     pub source: u16,
-    /// To.
+    /// Destination port.
     pub destination: u16,
-    /// Zero for none.
+    /// Checksum, zero for none.
     pub checksum: u16,
     /// Bytes after the header, at most [`Udp::MAX_PAYLOAD`].
     pub payload_len: u16,
@@ -68,7 +68,7 @@ impl Udp {
     /// Bytes of the header.
     pub const LEN: usize = LEN;
 
-    /// What fits after the header in the 16 bits of the length.
+    /// Most bytes after the header, as the length has 16 bits.
     pub const MAX_PAYLOAD: u16 = u16::MAX - LEN as u16;
 }
 

@@ -1,4 +1,4 @@
-//! What an engine is made with, a region, and how a queue pair is connected to itself.
+//! The engine that the tests use, a region, and the connection of a queue pair to itself.
 
 use vrdma_verbs::Hca;
 use vrdma_verbs::attr::{Access, Address, AttrMask, QpAttr, QpState};

@@ -8,7 +8,7 @@ use vrdma_adapter::{Failing, FrontEnd, Publishing, Receiving, RunState, Sending}
 use vrdma_verbs::Pace;
 use vrdma_verbs::object::QpId;
 
-/// Everything that a turn can do; how many requests were handed out.
+/// Does everything that a turn can do; returns how many requests were handed out.
 fn run(rings: &mut Rings) -> usize {
     let mut requests = 0;
     while rings.poll(Rings::TURN) {
@@ -42,7 +42,7 @@ fn a_queue_pair_is_in_the_run_queue_once() {
     assert!(!rings.core().is_runnable());
 }
 
-/// So many queue pairs that have nothing to fetch and wait for a turn.
+/// Makes `count` queue pairs that have nothing to fetch and wait for a turn.
 fn waiting(count: u32) -> Rings {
     let mut rings = Rings::connected_to_itself(64);
     for id in (1000..1000 + count).map(QpId) {
@@ -52,13 +52,13 @@ fn waiting(count: u32) -> Rings {
     rings
 }
 
-/// A queue pair goes, and its state with it.
+/// Removes a queue pair, with its state.
 fn forget(rings: &mut Rings, id: QpId) {
     rings.forget_turn(id);
     rings.others.remove(&id);
 }
 
-/// Looks at states that it takes for all that wait to go, one after another.
+/// Counts the looks at states that it takes until all waiting queue pairs are gone, one after another.
 fn looks_until_all_are_gone(count: u32) -> u64 {
     let mut rings = waiting(count);
     let before = rings.looks;
@@ -78,7 +78,7 @@ fn a_queue_pair_that_goes_costs_the_same_beside_many_that_wait() {
         forget(&mut rings, QpId(1003));
         assert_eq!(rings.looks - before, 1, "its own, beside {others}");
     }
-    // Their own, and twice as many when those that were left behind are taken out.
+    // One look for each queue pair, and twice as many when entries that were left behind are removed.
     assert!(looks_until_all_are_gone(10_000) <= 5 * 10_000);
 }
 
@@ -172,7 +172,8 @@ fn what_an_owner_had_is_freed_in_slices() {
     assert!(!rings.core().is_runnable());
 }
 
-/// An answer leaves by an uplink after the batch: a responder that forgot what it has acknowledged would never get it again.
+/// An answer leaves by an uplink after the batch: a responder that forgot what it acknowledged would never get it
+/// again.
 #[test]
 fn what_a_unit_did_is_committed_with_the_batch_though_nobody_is_shown_anything() {
     let mut rings = Rings::connected_to_itself(64);
@@ -208,7 +209,8 @@ fn a_row_of_requests_is_noted_once() {
     assert_eq!(rings.notes, 1, "nothing has come further since");
 }
 
-/// The intent of an atomic is committed before it is done, with what was noted, and says which number it has.
+/// The intent of an atomic is committed before the atomic is done, with everything noted before, and says which number
+/// it has.
 #[test]
 fn what_came_before_an_atomic_is_noted_before_it_is_done() {
     let mut rings = Rings::connected_to_itself(64);
@@ -221,7 +223,7 @@ fn what_came_before_an_atomic_is_noted_before_it_is_done() {
     assert_eq!(rings.notes, 3);
 }
 
-/// How often had been noted after each request.
+/// Delivers all requests in a row; returns how many notes had been made after each.
 fn deliver_all_in_a_row(rings: &mut Rings) -> Vec<usize> {
     let mut noted = Vec::new();
     while let Some(request) = rings.next_request(Rings::TURN, &mut Pace::Local) {

@@ -17,7 +17,7 @@ use crate::engine::{LIMITS, connect, identity, region};
 
 const OWNER: Owner = Owner(1);
 
-/// What the machine did with the rings.
+/// An action of the machine on the rings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Log {
     Released,
@@ -28,14 +28,14 @@ pub(crate) enum Log {
     Forgotten,
 }
 
-/// Why a ring failed.
+/// Reason why a ring failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Broken {
     Full,
     Index,
 }
 
-/// Memory that takes everything.
+/// Memory that accepts every access.
 #[derive(Debug)]
 pub(crate) struct Nothing;
 
@@ -69,19 +69,19 @@ pub(crate) struct Rings {
     state: Option<RunState>,
     /// Queue pairs that only take turns.
     pub(crate) others: BTreeMap<QpId, RunState>,
-    /// How often the state of one was looked at.
+    /// Number of looks at the state of one of them.
     pub(crate) looks: u64,
     sends: VecDeque<SendWr<()>>,
-    /// Room of the completion ring, which nobody polls.
+    /// Free room of the completion ring, which nobody polls.
     room: usize,
     unpublished: usize,
     published: usize,
     dead: (bool, bool),
-    /// Progress was noted, and would be lost with the process.
+    /// Whether progress was noted but not committed, so that it would be lost with the process.
     pub(crate) uncommitted: bool,
-    /// How often progress was noted.
+    /// Number of notes of progress.
     pub(crate) notes: usize,
-    /// Whether anybody would record it.
+    /// Whether notes are recorded.
     pub(crate) keeps_records: bool,
     log: Vec<Log>,
 }
@@ -122,18 +122,18 @@ impl Rings {
         }
     }
 
-    /// Writes of 8 bytes wait in the send ring.
+    /// Puts WRITEs of 8 bytes into the send ring.
     pub(crate) fn post(&mut self, count: u64) {
         self.post_as(SendOp::Write(self.remote()), count);
     }
 
-    /// Atomics wait in the send ring.
+    /// Puts atomics into the send ring.
     pub(crate) fn post_atomics(&mut self, count: u64) {
         let remote = self.remote();
         self.post_as(SendOp::FetchAdd { remote, add: 1 }, count);
     }
 
-    /// A window's bind to the region waits in the send ring.
+    /// Puts a bind of a window to the region into the send ring.
     pub(crate) fn post_bind(&mut self) {
         let allocated = self.core.hca.alloc_mw(self.pd, WindowKind::Two);
         let key = allocated.unwrap().rkey;
@@ -178,7 +178,7 @@ impl Rings {
         self.core.hca.retire_owner(OWNER);
     }
 
-    /// Completions that the owner can see.
+    /// Returns how many completions the owner can see.
     pub(crate) fn completed(&self) -> usize {
         self.published
     }

@@ -11,7 +11,7 @@ use crate::connection::{Connection, HALF_OPEN_LASTS, HalfOpen, State};
 use crate::machine::Cm;
 use crate::terms::{Link, Side};
 
-/// The numbers are in records.
+/// The states by their numbers in records.
 const STATES: [State; 7] = [
     State::ReqSent,
     State::RepReceived,
@@ -71,7 +71,7 @@ impl Cm {
     }
 }
 
-/// When it is to be looked at, as if its message was sent now.
+/// Returns when the connection is due, as if its message was sent now.
 fn due(connection: &Connection, now: Duration) -> Option<Duration> {
     match connection.state {
         State::ReqSent | State::RepSent | State::DreqSent => Some(connection.overdue_at(now, None)),
@@ -113,7 +113,7 @@ fn parse(record: &record::Connection, own: &[Gid], now: Duration) -> Result<Conn
     })
 }
 
-/// Each state has its message to repeat, and its peer.
+/// Whether the parts of a record fit: each state has its message to repeat, and its peer.
 fn goes_together(
     record: &record::Connection,
     state: State,

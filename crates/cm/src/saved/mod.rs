@@ -1,11 +1,11 @@
-//! What another manager needs to go on for this one: a record for each connection and question.
+//! The records that another manager needs to go on in place of this one: one for each connection and question.
 //!
 //! ```text
 //!   command, datagram, time ──► changed ── take_changed, save ──► records ── resume ──► another manager
 //! ```
-//! Listeners are the owner's to add again, before their calls are resumed. Times are not saved: what waits does so
-//! anew from the moment of [`Cm::resume`], and has as many repetitions left as before. Datagrams that were not sent
-//! yet are the caller's to keep ([`Cm::unsent`]); those that get lost are repeated like on a wire.
+//! The owner adds its listeners again before their calls are resumed. Times are not saved: every wait begins anew with
+//! [`Cm::resume`], and has as many repetitions left as before. The caller keeps datagrams that were not sent yet
+//! ([`Cm::unsent`]); lost ones are repeated as on a wire.
 //!
 //! A record is not trusted: it is refused unless a manager could have written it for this adapter.
 
@@ -24,7 +24,7 @@ use crate::machine::{Cm, Outgoing};
 use crate::terms::{Ends, Link, Side};
 use record::What;
 
-/// Why a record is of no use.
+/// Reason why a record cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Unusable {
     /// No manager writes such a record.
@@ -39,25 +39,26 @@ pub enum Unusable {
 }
 
 impl Cm {
-    /// Remembers from now on what changes, for [`Cm::take_changed`].
+    /// Tracks changes from now on, for [`Cm::take_changed`].
     pub fn track(&mut self) {
         self.store.changed.track();
         self.sidr.changed.track();
     }
 
-    /// Connections and questions that may have changed since the last call, also those that are gone.
+    /// Takes the names of connections and questions that may have changed since the last call, including those that are
+    /// gone.
     pub fn take_changed(&mut self) -> Vec<CommId> {
         let mut changed = self.store.changed.take();
         changed.append(&mut self.sidr.changed.take());
         changed.into_iter().collect()
     }
 
-    /// The names of all connections and questions.
+    /// Returns the names of all connections and questions.
     pub fn names(&self) -> impl Iterator<Item = CommId> {
         self.store.names().chain(self.sidr.names())
     }
 
-    /// The record of a connection or question; `None` if it is gone.
+    /// Returns the record of a connection or question; `None` if it is gone.
     pub fn save(&self, id: CommId) -> Option<Vec<u8>> {
         let what = match self.store.get(id) {
             Some(connection) => What::Connection(self.save_connection(connection)),
@@ -66,7 +67,7 @@ impl Cm {
         Some(record::Saved { what: Some(what) }.encode_to_vec())
     }
 
-    /// Goes on with a connection or question of an adapter that has these addresses.
+    /// Goes on with a connection or question of an adapter with the addresses `own`.
     ///
     /// # Errors
     /// [`Unusable`]; nothing has changed then.
@@ -78,17 +79,17 @@ impl Cm {
         }
     }
 
-    /// Datagrams that [`Cm::next_outgoing`] has not given yet, with their numbers in the order of all.
+    /// Returns the datagrams that [`Cm::next_outgoing`] has not given yet, each with its number in the order of all.
     pub fn unsent(&self) -> impl Iterator<Item = (u64, &Outgoing)> {
         (self.sent..).zip(&self.outgoing)
     }
 
-    /// How many datagrams [`Cm::next_outgoing`] has given.
+    /// Returns how many datagrams [`Cm::next_outgoing`] has given.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Sends what another manager had not sent yet, or may not have.
+    /// Sends a datagram that another manager has not sent, or may not have sent.
     pub fn send_again(&mut self, outgoing: Outgoing) {
         self.outgoing.push_back(outgoing);
     }
@@ -105,7 +106,7 @@ impl Cm {
 }
 
 impl Outgoing {
-    /// The same from its bytes, without the zeros at their end.
+    /// Parses the same from its bytes, without the zeros at their end.
     pub fn parse(ends: Ends, bytes: &[u8]) -> Option<Self> {
         let mad = datagram(bytes)?;
         Some(Self { ends, mad })
@@ -113,30 +114,30 @@ impl Outgoing {
 }
 
 impl Side {
-    /// As a record.
+    /// Encodes it as a record.
     pub fn save(&self) -> Vec<u8> {
         connection::save_side(self).encode_to_vec()
     }
 
-    /// From a record; `None` if it is damaged.
+    /// Parses a record; `None` if it is damaged.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         connection::side(&record::Side::decode(bytes).ok()?).ok()
     }
 }
 
 impl Link {
-    /// As a record.
+    /// Encodes it as a record.
     pub fn save(&self) -> Vec<u8> {
         connection::save_link(self).encode_to_vec()
     }
 
-    /// From a record; `None` if it is damaged.
+    /// Parses a record; `None` if it is damaged.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         connection::link(&record::Link::decode(bytes).ok()?).ok()
     }
 }
 
-/// The bytes of a datagram without the zeros at their end.
+/// Returns the bytes of a datagram without the zeros at their end.
 fn trimmed(mad: &CmMad) -> Vec<u8> {
     let mut bytes = [0; MAD_LEN];
     mad.emit(&mut bytes);

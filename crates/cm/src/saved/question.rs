@@ -9,7 +9,7 @@ use super::{Unusable, byte, datagram, ends, record, save_ends, trimmed};
 use crate::machine::Cm;
 use crate::sidr::{LINGER, Question, Sidr, Stage, patience};
 
-/// The numbers are in records.
+/// Numbers of the stages in records.
 const ASKED: u32 = 0;
 const WAITING: u32 = 1;
 const ANSWERED: u32 = 2;
@@ -55,7 +55,7 @@ impl Cm {
                 (Stage::Asked { repeats }, Some(now + patience()))
             }
             (WAITING, Message::SidrReq(asked)) if asked.request == record.request => {
-                // Without its listener nobody answers; who asks does so again.
+                // Without its listener there is no answer; the peer asks again.
                 let listener = self.listeners.find(asked.service, ends.local);
                 let listener = listener.filter(|listener| self.listeners.wait(*listener));
                 (Stage::Waiting(listener.ok_or(Unusable::Full)?), None)

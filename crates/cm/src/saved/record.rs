@@ -1,4 +1,4 @@
-//! The records. A field's number is for ever; a field that is not there has its default.
+//! The records. A field keeps its number for ever; a field that is missing has its default.
 
 use alloc::vec::Vec;
 
@@ -47,10 +47,10 @@ pub(super) struct Connection {
     pub(super) patience: u32,
     #[prost(uint32, tag = "9")]
     pub(super) retries: u32,
-    /// What is to be repeated, as a datagram without the zeros at its end.
+    /// The message to be repeated, as a datagram without the zeros at its end.
     #[prost(bytes = "vec", tag = "10")]
     pub(super) last: Vec<u8>,
-    /// The service whose listener has not answered.
+    /// The service of a call whose listener has not answered.
     #[prost(fixed64, optional, tag = "11")]
     pub(super) waits_for: Option<u64>,
     #[prost(bool, tag = "12")]
@@ -101,7 +101,7 @@ pub(super) struct Question {
     pub(super) request: u32,
     #[prost(message, required, tag = "3")]
     pub(super) ends: Ends,
-    /// As in messages.
+    /// The datagram, as in messages but without the zeros at its end.
     #[prost(bytes = "vec", tag = "4")]
     pub(super) datagram: Vec<u8>,
     #[prost(uint32, tag = "5")]

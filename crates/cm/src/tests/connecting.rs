@@ -235,7 +235,7 @@ fn calls_beyond_the_backlog_are_rejected() {
     assert_eq!(request.side.qpn.get(), 0x12);
 }
 
-/// F18: one remote could take all there is, and was not told.
+/// F18: one remote address could take all the room, and got no answer.
 #[test]
 fn a_remote_address_has_a_share_of_the_calls_that_wait() {
     let mut world = World::new();
@@ -267,13 +267,13 @@ fn a_remote_address_has_a_share_of_the_calls_that_wait() {
         refused: 1,
     };
     assert_eq!(world.machines[1].calls(), waiting);
-    // Another remote is none the worse.
+    // Another remote address is not affected.
     let first = world.gids[0];
     world.gids[0] = Gid::from_ipv4(Ipv4Addr::new(10, 0, 0, 9));
     world.call(calls + 2);
     accept(&mut world, calls + 2);
     world.gids[0] = first;
-    // Those that never become connections go in time, whatever the caller asked for.
+    // Calls that never become connections end in time, whatever the caller asked for.
     let end = world.now + HALF_OPEN_LASTS;
     while world.now < end && world.wait() {
         world.lose();

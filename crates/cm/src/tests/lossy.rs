@@ -1,17 +1,17 @@
-//! Whatever is lost, doubled or overtaken, and whoever goes on for whom, both sides agree in the end.
+//! Whatever is lost, doubled or overtaken, and whichever machine is replaced, both sides agree in the end.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// What befalls one datagram.
+/// The fate of one datagram.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Arrives,
     Lost,
     Twice,
     Late,
-    /// It arrives, and another machine goes on for the one of that side.
+    /// It arrives, and another machine replaces the one of that side.
     Replaced(usize),
 }
 
@@ -35,7 +35,7 @@ struct Run {
 }
 
 impl Run {
-    /// One datagram, or a wait if there is none; `false` at the end.
+    /// Handles one datagram, or waits if there is none; `false` at the end.
     fn step(&mut self) -> bool {
         self.world.collect();
         let Some(datagram) = self.world.queue.pop_front() else {

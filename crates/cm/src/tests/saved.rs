@@ -1,11 +1,11 @@
-//! What is written down, and what is made of records that nobody has written.
+//! Records of the manager, and records that no manager has written.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::{Resolve, Unusable};
 
-/// The records of a side.
+/// Returns the records of a side.
 fn records(world: &World, side: usize) -> Vec<Vec<u8>> {
     let machine = &world.machines[side];
     machine
@@ -14,7 +14,7 @@ fn records(world: &World, side: usize) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// One connection or question in each state, at either side.
+/// Makes one connection or question in each state, at either side.
 fn every_state() -> World {
     let mut world = World::new();
     world.listen(1, 100);

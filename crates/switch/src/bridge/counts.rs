@@ -1,4 +1,4 @@
-//! Why frames are dropped, and what is counted of a port.
+//! Reasons for which frames are dropped, and counters of ports.
 
 use super::MAX_FRAME;
 
@@ -29,7 +29,7 @@ pub enum DropReason {
     /// From an uplink: the destination is on another host.
     #[error("the destination is not on this host")]
     Elsewhere,
-    /// In the name of another station or address, from a port that is kept to one.
+    /// Sent in the name of another station or address by a port that may use only its own.
     #[error("the port may send in its own name only")]
     OtherAddress,
     /// RoCEv2 from a port that must not send any.
@@ -64,9 +64,9 @@ impl DropReason {
 /// Frames and their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct FrameCounts {
-    /// Frames.
+    /// Number of frames.
     pub frames: u64,
-    /// Bytes, without preamble and checksum.
+    /// Number of bytes, without preamble and checksum.
     pub bytes: u64,
 }
 
@@ -85,16 +85,16 @@ impl FrameCounts {
 /// Counters of one port.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PortCounts {
-    /// From the port, dropped ones included.
+    /// Frames from the port, including dropped ones.
     pub received: FrameCounts,
-    /// To the port.
+    /// Frames to the port.
     pub sent: FrameCounts,
     drops: [u64; DropReason::ALL.len()],
 }
 
 impl PortCounts {
-    /// Frames dropped for this reason: those from the port and, if
-    /// [`Congested`](DropReason::Congested), those to it.
+    /// Returns the number of frames dropped for this reason: frames from the port and, if
+    /// [`Congested`](DropReason::Congested), frames to it.
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize]
     }

@@ -1,48 +1,48 @@
-//! What a port may send that is kept to its addresses: nothing in the name of others.
+//! A port that may send only in the name of its own addresses.
 //!
-//! Looked at are the Ethernet source, ARP, the sources of IPv4 and IPv6, and which address a neighbour
-//! advertisement speaks of (RFC 826, RFC 4861). No address yet (DHCP, duplicate address detection) is
-//! nobody's name. The link-local address of its MAC is always the port's own.
+//! The checks look at the Ethernet source, ARP, the sources of IPv4 and IPv6, and the address that a neighbour
+//! advertisement is about (RFC 826, RFC 4861). "No address yet" (DHCP, duplicate address detection) is nobody's name.
+//! The link-local address of its MAC is always the port's own.
 
 use alloc::boxed::Box;
 use core::net::Ipv4Addr;
 
 use vrdma_wire::{EtherType, EthernetView, Gid, Mac};
 
-/// Tags that bridges of providers put outside (IEEE 802.1ad).
+/// Outer tags that bridges of providers add (IEEE 802.1ad).
 const PROVIDER_TAG: EtherType = EtherType(0x88a8);
 
 /// Headers that may stand between IPv6 and ICMPv6: hop-by-hop options, routing, destination options.
 const EXTENSIONS: [u8; 3] = [0, 43, 60];
 
-/// Of those that are followed.
+/// Most such headers that are followed.
 const EXTENSIONS_MAX: usize = 4;
 
 const ICMPV6: u8 = 58;
 const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
 
-/// Fixed header of IPv6.
+/// Bytes of the fixed header of IPv6.
 const IPV6_BYTES: usize = 40;
 
-/// Says which addresses are those of a port that learns them.
+/// Decides which addresses a port that learns them has.
 pub trait Claim: Send {
-    /// Whether an address is the port's own, as the first of its family is from now on.
+    /// Whether an address is the port's own; the first one of its family becomes so.
     fn claim(&mut self, gid: Gid) -> bool;
 }
 
-/// In whose name a port may send.
+/// The addresses in whose name a port may send.
 #[derive(Default)]
 pub enum Sources {
-    /// In any.
+    /// Any.
     #[default]
     Any,
-    /// In that of its MAC and these addresses.
+    /// Its MAC's and these.
     Stated(Box<[Gid]>),
-    /// In that of its MAC and of what it learns.
+    /// Its MAC's and those that it learns.
     Learned(Box<dyn Claim>),
 }
 
-/// A station, and the addresses that it has.
+/// A station and its addresses.
 pub(super) struct Pin {
     pub(super) mac: Mac,
     pub(super) sources: Sources,
@@ -63,7 +63,7 @@ impl Pin {
             Sources::Any => true,
             Sources::Stated(gids) => names.all(|gid| gids.contains(&gid)),
             Sources::Learned(claim) => match (names.next(), names.next()) {
-                // It has one of a family, and none that a frame is not sent for.
+                // It has an address of the family, and the frame is not sent for another one.
                 (Some(gid), second) => second.is_none_or(|other| other == gid) && claim.claim(gid),
                 (None, _) => true,
             },
@@ -71,7 +71,7 @@ impl Pin {
     }
 }
 
-/// The addresses in whose name a frame is; none if its station is another one, or it is cut off.
+/// Returns the addresses in whose name a frame is sent; `None` if its station is another one, or it is cut off.
 fn names(frame: &[u8], mac: Mac) -> Option<Names> {
     let ethernet = EthernetView::new(frame).ok()?;
     if ethernet.source() != mac {
@@ -85,13 +85,13 @@ fn names(frame: &[u8], mac: Mac) -> Option<Names> {
         }
         EtherType::IPV4 => Some([v4(packet, 12)?, None]),
         EtherType::IPV6 => Some([v6(packet, 8)?, advertised(packet)?]),
-        // A tag inside of another one would hide the rest.
+        // A tag inside another one would hide the rest.
         EtherType::VLAN | PROVIDER_TAG => None,
         _ => Some([None, None]),
     }
 }
 
-/// The address that a neighbour advertisement speaks of, if it is one; nothing if it is cut off.
+/// Returns the address that a neighbour advertisement is about, if the packet is one; `None` if it is cut off.
 fn advertised(packet: &[u8]) -> Option<Option<Gid>> {
     let (mut next, mut at) = (*packet.get(6)?, IPV6_BYTES);
     for _ in 0..EXTENSIONS_MAX {
@@ -103,7 +103,7 @@ fn advertised(packet: &[u8]) -> Option<Option<Gid>> {
             at += 8 + 8 * usize::from(header[1]);
         }
     }
-    // Nobody needs more headers than are followed.
+    // Nobody needs more of these headers than are followed.
     if EXTENSIONS.contains(&next) {
         return None;
     }
@@ -114,13 +114,13 @@ fn advertised(packet: &[u8]) -> Option<Option<Gid>> {
     }
 }
 
-/// An IPv4 address; within, none if it is that of nobody yet.
+/// Returns an IPv4 address; inside, `None` if it is unspecified.
 fn v4(bytes: &[u8], at: usize) -> Option<Option<Gid>> {
     let ip = Ipv4Addr::from(*bytes.get(at..)?.first_chunk::<4>()?);
     Some((!ip.is_unspecified()).then(|| Gid::from_ipv4(ip)))
 }
 
-/// The same of an IPv6 address.
+/// Returns an IPv6 address in the same way.
 fn v6(bytes: &[u8], at: usize) -> Option<Option<Gid>> {
     let gid = Gid(*bytes.get(at..)?.first_chunk::<16>()?);
     Some((!gid.is_zero()).then_some(gid))
@@ -149,7 +149,7 @@ mod tests {
         }
     }
 
-    /// Has what it is asked for first, and nothing else.
+    /// A claim that grants the first address that it is asked for, and no other.
     #[derive(Default)]
     struct First(Option<Gid>);
 
@@ -188,7 +188,7 @@ mod tests {
         [&[0x45; 12][..], &ip, &SIX].concat()
     }
 
-    /// With an extension header in front of ICMPv6, or not.
+    /// Makes a packet, with or without an extension header in front of ICMPv6.
     fn from_v6(ip: Ipv6Addr, extended: bool, kind: u8, target: Ipv6Addr) -> Vec<u8> {
         let next = if extended { 60 } else { ICMPV6 };
         let mut packet = [&[0x60, 0, 0, 0, 0, 24, next, 255][..], &ip.octets()].concat();

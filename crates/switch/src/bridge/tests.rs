@@ -12,7 +12,7 @@ const ANN: PortId = PortId(1);
 const BOB: PortId = PortId(2);
 const CAT: PortId = PortId(3);
 const EVE: PortId = PortId(4);
-/// A station that nobody configured.
+/// A station that was not configured.
 const NESTED: Mac = Mac([2, 0, 0, 0, 0, 9]);
 
 fn mac(port: PortId) -> Mac {
@@ -35,7 +35,7 @@ fn frame(to: Mac, from: Mac) -> Vec<u8> {
     frame
 }
 
-/// Who gets it.
+/// Sends a frame; returns the ports that get it.
 fn send(
     bridge: &mut Bridge,
     port: PortId,
@@ -121,7 +121,7 @@ fn notices_are_for_daemons_whatever_is_allowed() {
     assert_eq!(send(&mut bridge, ANN, &packet, 0), Ok(vec![BOB]));
 }
 
-/// A switch on the way takes tags off: what is behind any number of them could come out.
+/// A switch on the way may take tags off: behind any number of tags RoCEv2 could appear.
 #[test]
 fn roce_behind_tags_is_roce() {
     const TAGS: [[u8; 4]; 3] = [[0x81, 0, 0, 7], [0x88, 0xa8, 0, 7], [0x91, 0, 0, 7]];

@@ -7,10 +7,10 @@ use super::{Bridge, DropReason, PortCounts, Target, Verdict, addresses, is_reser
 use crate::stations::Location;
 use crate::{GroupId, UplinkId};
 
-/// Which groups leave by which uplinks, and what was counted there.
+/// The uplinks by which each group leaves, and their counters.
 #[derive(Default)]
 pub(super) struct Wires {
-    /// Ascending, never empty.
+    /// Uplinks of each group: ascending, never empty.
     groups: BTreeMap<GroupId, Vec<UplinkId>>,
     counts: BTreeMap<UplinkId, PortCounts>,
 }
@@ -35,7 +35,7 @@ impl Wires {
         }
     }
 
-    /// The groups that an uplink had, which it leaves.
+    /// Removes an uplink from the groups that leave by it; returns those groups.
     fn remove(&mut self, uplink: UplinkId) -> Vec<GroupId> {
         let mut left = Vec::new();
         self.groups.retain(|&group, joined| {
@@ -63,14 +63,14 @@ impl Bridge {
         }
     }
 
-    /// Frames of the group leave by the uplink from now on. Without such an uplink nothing happens.
+    /// Makes frames of the group leave by the uplink from now on. Without such an uplink nothing happens.
     pub fn join(&mut self, uplink: UplinkId, group: GroupId) {
         if self.wires.counts.contains_key(&uplink) {
             self.wires.join(uplink, group);
         }
     }
 
-    /// A group without ports is on no uplink: its number may be another group's next time.
+    /// Takes a group without ports off all uplinks: its number may be another group's next time.
     pub(super) fn leave_if_empty(&mut self, group: GroupId) {
         if !self.members.of_group(group).is_empty() {
             return;
@@ -135,7 +135,7 @@ impl Bridge {
         }
     }
 
-    /// An uplink's counters: what it received, and why some of that was dropped.
+    /// Returns an uplink's counters: frames received, and why some of them were dropped.
     pub fn uplink_counts(&self, uplink: UplinkId) -> Option<PortCounts> {
         self.wires.counts.get(&uplink).copied()
     }

@@ -13,12 +13,12 @@ struct Binding {
     times: u32,
 }
 
-/// See the module. In the order of the GIDs.
+/// The bindings, in the order of the GIDs; see the module.
 #[derive(Default)]
 pub(super) struct Bindings(Vec<Binding>);
 
 impl Bindings {
-    /// Bindings in all; a GID counts as often as it is bound.
+    /// Returns the number of bindings; a GID counts as often as it is bound.
     pub(super) fn count(&self) -> usize {
         self.0.iter().map(|bound| bound.times as usize).sum()
     }
@@ -38,7 +38,7 @@ impl Bindings {
         }
     }
 
-    /// Takes one binding back. Whether it was the GID's last one.
+    /// Takes one binding back; whether it was the GID's last one.
     pub(super) fn unbind(&mut self, gid: Gid) -> bool {
         let Ok(at) = self.find(gid) else { return false };
         self.0[at].times -= 1;

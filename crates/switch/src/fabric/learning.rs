@@ -6,8 +6,8 @@ use super::Fabric;
 use crate::PortId;
 
 impl Fabric {
-    /// An address that a port which learns its addresses uses on Ethernet. What it has of that family
-    /// afterwards: this one if it is its first and nobody else's.
+    /// Notes an address that a port which learns its addresses uses on Ethernet. Returns what the port has of that
+    /// family afterwards: this address, if it is its first and nobody else's.
     pub fn learn(&mut self, port: PortId, gid: Gid) -> Option<Gid> {
         if self.may_learn(port, gid)
             && let Some(group) = self.group(port)
@@ -27,19 +27,20 @@ impl Fabric {
         is_here && is_nobody_else_s && self.pins.admits(port, gid)
     }
 
-    /// What a port has learned of the family of an address.
+    /// Returns the address that a port has learned of the family of `gid`.
     pub fn learned_beside(&self, port: PortId, gid: Gid) -> Option<Gid> {
         let is_v4 = gid.to_ipv4().is_some();
         self.learned(port)
             .find(|learned| learned.to_ipv4().is_some() == is_v4)
     }
 
-    /// What a port has learned, IPv4 first.
+    /// Returns the addresses that a port has learned, IPv4 first.
     pub fn learned(&self, port: PortId) -> impl Iterator<Item = Gid> {
         self.pins.learned(port)
     }
 
-    /// Another guest is behind a port, which has used no address: if it learns its addresses, it begins anew.
+    /// Notes that another guest is behind a port and has used no address yet: if the port learns its addresses, it
+    /// begins anew.
     pub fn forget_learned(&mut self, port: PortId) {
         if let Some(group) = self.group(port)
             && self.pins.forget_learned(port, group)

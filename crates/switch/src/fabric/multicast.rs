@@ -1,5 +1,5 @@
-//! Multicast inside port groups: a datagram to a multicast GID goes to every port whose adapter has
-//! said that it listens.
+//! Multicast inside port groups: a datagram to a multicast GID goes to every port whose adapter has said that it
+//! listens.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -8,24 +8,24 @@ use vrdma_wire::Gid;
 use super::{Fabric, NoRoute};
 use crate::{GroupId, PortId};
 
-/// Multicast GIDs that one port listens to: as many as an engine can attach queue pairs to.
+/// Most multicast GIDs that one port listens to: as many as an engine can attach queue pairs to.
 pub const MAX_MULTICAST_PER_PORT: usize = 1024;
 
 /// Why a port does not listen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum JoinError {
-    /// No such port.
+    /// There is no such port.
     #[error("the port is not attached")]
     Detached,
-    /// Not a multicast GID.
+    /// It is not a multicast GID.
     #[error("a port can only listen to multicast GIDs")]
     NotMulticast,
-    /// [`MAX_MULTICAST_PER_PORT`] exceeded.
+    /// More than [`MAX_MULTICAST_PER_PORT`] were given.
     #[error("a port can listen to at most {MAX_MULTICAST_PER_PORT} multicast GIDs")]
     TooMany,
 }
 
-/// Who listens to what; what nobody listens to is not there.
+/// Which ports listen to which GIDs; GIDs without listeners have no entry.
 #[derive(Default)]
 pub(super) struct Listeners {
     ports: BTreeMap<(GroupId, Gid), BTreeSet<PortId>>,
@@ -46,10 +46,10 @@ impl Listeners {
 }
 
 impl Fabric {
-    /// The port listens to exactly these multicast GIDs from now on.
+    /// Makes the port listen to exactly these multicast GIDs from now on.
     ///
     /// # Errors
-    /// See [`JoinError`]; then it listens to what it did before.
+    /// See [`JoinError`]; on error it listens to the same GIDs as before.
     pub fn listen(
         &mut self,
         port: PortId,
@@ -78,8 +78,8 @@ impl Fabric {
         self.listeners.remove(port);
     }
 
-    /// The ports that hear a datagram of `port` from `source` to the multicast GID `to`, ascending;
-    /// the sender may be one of them. Whether other hosts hear it too is for the caller to say.
+    /// Returns the ports that hear a datagram of `port` from `source` to the multicast GID `to`, ascending; the sender
+    /// may be one of them. The caller decides whether other hosts hear it, too.
     ///
     /// # Errors
     /// `Detached`, and `SourceNotBound`, which is counted as for [`Fabric::route`].
@@ -98,13 +98,13 @@ impl Fabric {
         Ok(self.listeners.of(group, to))
     }
 
-    /// Whether datagrams of a port may leave the host too.
+    /// Whether datagrams of a port may also leave the host.
     pub fn leaves(&self, port: PortId) -> bool {
         let group = self.group(port);
         group.is_some_and(|group| self.wired.contains(&group))
     }
 
-    /// The ports of `group` that hear a datagram from another host.
+    /// Returns the ports of `group` that hear a datagram from another host.
     ///
     /// # Errors
     /// `Spoofed`, as for [`Fabric::arrive`].

@@ -1,7 +1,7 @@
-//! Addresses that ports are kept to, and that nobody else of their group may bind.
+//! Addresses to which ports are restricted, and that nobody else of their group may bind.
 //!
-//! They are stated, or learned: a port that learns has the first IPv4 and the first IPv6 address that it
-//! uses, on its Ethernet card or as a GID, until it begins anew.
+//! They are stated or learned. A port that learns has the first IPv4 and the first IPv6 address that it uses, on its
+//! Ethernet card or as a GID, until it begins anew.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -13,16 +13,16 @@ use crate::{GroupId, PortId};
 /// Which addresses a port may have.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Kept {
-    /// Any that nobody else has.
+    /// Any address that nobody else has.
     #[default]
     Any,
-    /// These, and nobody else of the group has them.
+    /// These addresses; nobody else of the group has them.
     Stated(Box<[Gid]>),
-    /// The first of each family that it uses.
+    /// The first address of each family that it uses.
     Learned,
 }
 
-/// What a port has learned so far, by family.
+/// The addresses that a port has learned so far, by family.
 #[derive(Clone, Copy, Default)]
 struct Learned([Option<Gid>; 2]);
 
@@ -32,7 +32,7 @@ impl Learned {
     }
 }
 
-/// See the module.
+/// All restrictions; see the module.
 #[derive(Default)]
 pub(super) struct Pins {
     stated: BTreeMap<PortId, Box<[Gid]>>,
@@ -41,7 +41,7 @@ pub(super) struct Pins {
 }
 
 impl Pins {
-    /// In place of all before. What others had learned of it they have no more.
+    /// Replaces a port's restriction. Other ports lose what they had learned of the addresses.
     pub(super) fn keep(&mut self, port: PortId, group: GroupId, kept: &Kept) {
         self.release(port, group);
         match kept {
@@ -58,7 +58,7 @@ impl Pins {
         }
     }
 
-    /// Keeps a port to nothing any more.
+    /// Ends a port's restriction.
     pub(super) fn release(&mut self, port: PortId, group: GroupId) {
         self.forget_learned(port, group);
         self.learners.remove(&port);
@@ -67,7 +67,7 @@ impl Pins {
         }
     }
 
-    /// A port that learns begins anew; `true` if it is one.
+    /// Makes a port that learns begin anew; `true` if it is one.
     pub(super) fn forget_learned(&mut self, port: PortId, group: GroupId) -> bool {
         let Some(learned) = self.learners.get_mut(&port) else {
             return false;
@@ -93,23 +93,23 @@ impl Pins {
         }
     }
 
-    /// Who is kept to an address, and so has the right to it.
+    /// Returns the port that is restricted to an address, and so has the right to it.
     pub(super) fn owner(&self, gid: Gid, group: GroupId) -> Option<PortId> {
         self.owners.get(&(gid, group)).copied()
     }
 
-    /// What was stated for a port.
+    /// Returns the addresses stated for a port.
     pub(super) fn stated(&self, port: PortId) -> impl Iterator<Item = Gid> {
         self.stated.get(&port).into_iter().flatten().copied()
     }
 
-    /// What a port has learned, IPv4 first.
+    /// Returns the addresses that a port has learned, IPv4 first.
     pub(super) fn learned(&self, port: PortId) -> impl Iterator<Item = Gid> {
         let learned = self.learners.get(&port);
         learned.into_iter().flat_map(|it| it.0).flatten()
     }
 
-    /// Whether a port may have an address that is nobody else's.
+    /// Whether a port may have an address that nobody else has.
     pub(super) fn admits(&self, port: PortId, gid: Gid) -> bool {
         if let Some(stated) = self.stated.get(&port) {
             return stated.contains(&gid);
@@ -120,8 +120,7 @@ impl Pins {
         })
     }
 
-    /// Whether a port has an address that is nobody else's. The first of a port that learns is its own from
-    /// now on.
+    /// Whether a port has an address that nobody else has. A port that learns owns the first one from now on.
     pub(super) fn claim(&mut self, port: PortId, gid: Gid, group: GroupId) -> Claimed {
         if !self.admits(port, gid) {
             return Claimed::No;
@@ -144,11 +143,11 @@ impl Pins {
 /// Whether an address is a port's own.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Claimed {
-    /// It is not.
+    /// It is not the port's.
     No,
-    /// It was already.
+    /// It was the port's already.
     Before,
-    /// It is from now on.
+    /// It is the port's from now on.
     Now,
 }
 
@@ -156,8 +155,8 @@ fn family(gid: Gid) -> usize {
     usize::from(gid.to_ipv4().is_none())
 }
 
-/// One host's address that others can send to. Link-local ones of IPv6 are learned by nobody: that of the
-/// port's MAC it has anyway, and another would take the place of the address that the guest is known by.
+/// Whether it is a unicast address that others can send to. Link-local addresses of IPv6 are not learned: that of the
+/// port's MAC it has anyway, and another would take the place of the address by which the guest is known.
 fn can_be_learned(gid: Gid) -> bool {
     match gid.to_ipv4() {
         Some(ip) => {

@@ -300,7 +300,7 @@ fn a_port_that_is_away_owns_nothing_until_it_comes_back() {
     assert_eq!(fabric.route(ANN, gid(1), gid(2)), Ok(Way::Port(BOB)));
 }
 
-/// What comes from the VM at its new place was dropped as spoofed, and it lost its address to who took it meanwhile.
+/// Packets from the VM at its new place were dropped as spoofed, and a port that took its address meanwhile kept it.
 #[test]
 fn a_pinned_port_that_is_away_owns_nothing_either() {
     let mut fabric = fabric();

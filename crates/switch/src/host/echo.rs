@@ -1,4 +1,4 @@
-//! Echo requests come back (RFC 792; RFC 4443 4.1), so that people can ping an adapter.
+//! Answers to echo requests (RFC 792; RFC 4443 4.1), so that people can ping an adapter.
 //!
 //! Fragments, IPv4 options and IPv6 extension headers are not answered.
 
@@ -9,9 +9,9 @@ use vrdma_wire::{Gid, internet_checksum};
 
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
-/// Version 4 and a header of 20 bytes.
+/// First byte of an IPv4 header of 20 bytes.
 const PLAIN_IPV4: u8 = 0x45;
-/// More fragments, and the offset.
+/// The bit for more fragments, and the offset.
 const FRAGMENT: u16 = 0x3fff;
 const HOPS: u8 = 64;
 
@@ -20,7 +20,7 @@ const REPLY: u8 = 0;
 const REQUEST_V6: u8 = 128;
 const REPLY_V6: u8 = 129;
 
-/// The IPv4 packet that answers one to `addresses`.
+/// Returns the IPv4 packet that answers one to `addresses`.
 pub(super) fn answer_ipv4(addresses: &[Gid], packet: &[u8]) -> Option<Vec<u8>> {
     let (header, rest) = packet.split_first_chunk::<20>()?;
     let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
@@ -43,7 +43,7 @@ pub(super) fn answer_ipv4(addresses: &[Gid], packet: &[u8]) -> Option<Vec<u8>> {
     Some(reply)
 }
 
-/// The IPv6 packet that answers one to `addresses`.
+/// Returns the IPv6 packet that answers one to `addresses`.
 pub(super) fn answer_ipv6(addresses: &[Gid], packet: &[u8]) -> Option<Vec<u8>> {
     let (header, rest) = packet.split_first_chunk::<40>()?;
     let length = usize::from(u16::from_be_bytes([header[4], header[5]]));
@@ -59,18 +59,18 @@ pub(super) fn answer_ipv6(addresses: &[Gid], packet: &[u8]) -> Option<Vec<u8>> {
     reply[7] = HOPS;
     reply[8..24].copy_from_slice(&ours.octets());
     reply[24..40].copy_from_slice(&theirs.octets());
-    // The sum does not mind that the addresses have changed places.
+    // The sum stays the same when the addresses change places.
     let message = echo(message, (REQUEST_V6, REPLY_V6), &pseudo_header(header))?;
     reply.extend_from_slice(&message);
     Some(reply)
 }
 
-/// An address that an echo may come from.
+/// Whether an echo may come from this address.
 fn is_host(address: Ipv4Addr) -> bool {
     !(address.is_unspecified() || address.is_multicast() || address.is_broadcast())
 }
 
-/// What ICMPv6's checksum covers besides the message (RFC 8200 8.1), from an IPv6 header.
+/// Returns the part of ICMPv6's checksum besides the message (RFC 8200 8.1), from an IPv6 header.
 fn pseudo_header(header: &[u8; 40]) -> [u8; 40] {
     let mut pseudo = [0; 40];
     pseudo[..32].copy_from_slice(&header[8..]);

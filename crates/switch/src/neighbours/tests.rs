@@ -116,7 +116,7 @@ proptest! {
     }
 }
 
-/// F12: who has said where it is cannot be spoken for from elsewhere.
+/// F12: once a neighbour has said where it is, nobody can speak for it from elsewhere.
 #[test]
 fn what_was_said_holds_and_what_was_guessed_does_not() {
     let mut table = Neighbours::new();

@@ -16,15 +16,15 @@ const REPORT_V3: u8 = 0x22;
 const ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
 const REPORTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 22);
 
-/// Record types of version 3 (RFC 3376 4.2.12). "Excludes nothing" is what listening to all senders is.
+/// Record types of version 3 (RFC 3376 4.2.12). "Excludes nothing" means listening to all senders.
 const EXCLUDES: u8 = 2;
 const NOW_INCLUDES: u8 = 3;
 const NOW_EXCLUDES: u8 = 4;
 
-/// Records of one report: they fit 1500 bytes.
+/// Most records of one report: they fit 1500 bytes.
 const RECORDS_MAX: usize = 180;
 
-/// An IP header with the option Router Alert (RFC 2113).
+/// Bytes of an IP header with the option Router Alert (RFC 2113).
 const HEADER: usize = 24;
 
 pub(super) fn reports(who: &Listener, (says, older): (Says, bool), groups: &[Gid]) -> Vec<Vec<u8>> {
@@ -68,7 +68,7 @@ fn message(kind: u8, body: &[u8]) -> Vec<u8> {
 fn packet(who: &Listener, to: Ipv4Addr, message: Vec<u8>) -> Vec<u8> {
     let length = (HEADER + message.len()) as u16;
     let mut ip = [0; HEADER];
-    // Internetwork control, one hop.
+    // Precedence "internetwork control", one hop.
     ip[..2].copy_from_slice(&[0x46, 0xc0]);
     ip[2..4].copy_from_slice(&length.to_be_bytes());
     ip[6..10].copy_from_slice(&[0x40, 0, 1, IGMP]);
@@ -82,7 +82,7 @@ fn packet(who: &Listener, to: Ipv4Addr, message: Vec<u8>) -> Vec<u8> {
     [&station.0[..], &who.mac.0, &kind, &ip, &message].concat()
 }
 
-/// A query in an IPv4 packet.
+/// Parses a query in an IPv4 packet.
 pub(super) fn query(packet: &[u8]) -> Option<Query> {
     let header = usize::from(packet.first()? & 0xf) * 4;
     let length = usize::from(u16::from_be_bytes(*packet.get(2..)?.first_chunk()?));
@@ -97,7 +97,7 @@ pub(super) fn query(packet: &[u8]) -> Option<Query> {
     let group = Ipv4Addr::new(a, b, c, d);
     let older = message.len() < 12;
     let tenths = match (older, code) {
-        // Version 1 grants ten seconds without saying so.
+        // Version 1 implies ten seconds.
         (true, 0) => 100,
         (true, code) => u64::from(code),
         (false, code) => granted(code.into(), 4),

@@ -23,7 +23,7 @@ const EXCLUDES: u8 = 2;
 const NOW_INCLUDES: u8 = 3;
 const NOW_EXCLUDES: u8 = 4;
 
-/// Records of one report: they fit the smallest IPv6 MTU.
+/// Most records of one report: they fit the smallest IPv6 MTU.
 const RECORDS_MAX: usize = 60;
 
 /// A hop-by-hop header with the option Router Alert (RFC 2711) for MLD, and padding.
@@ -91,7 +91,7 @@ fn packet(mac: Mac, to: Ipv6Addr, (kind, body): (u8, &[u8])) -> Vec<u8> {
     .concat()
 }
 
-/// A query in an IPv6 packet.
+/// Parses a query in an IPv6 packet.
 pub(super) fn query(packet: &[u8]) -> Option<Query> {
     let ip = Ipv6View::new(packet).ok()?;
     let options = ip.payload();

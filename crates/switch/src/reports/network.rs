@@ -1,4 +1,4 @@
-//! Who of a port group is concerned by a question: nobody else is looked at.
+//! The adapters of a port group that a query concerns: no others are looked at.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -8,21 +8,22 @@ use vrdma_wire::Gid;
 use super::{FAMILIES, Family, OLDER_LASTS, Query, family};
 use crate::PortId;
 
-/// Of one port group. There is an entry for each of its adapters' groups, whose number the adapter bounds.
+/// One port group. There is an entry for each group that one of its adapters listens to; the adapter bounds their
+/// number.
 #[derive(Default, Debug)]
 pub(super) struct Network {
     /// Adapters that have listened to something.
     pub(super) members: usize,
-    /// A querier of the older version was heard by then.
+    /// Until when a querier of the older version counts as heard.
     older_until: BTreeMap<Family, u64>,
-    /// Whom a question for all groups concerns.
+    /// Adapters that a query for all groups concerns.
     listening: BTreeSet<(Family, PortId)>,
-    /// Whom one for a single group does.
+    /// Adapters that a query for a single group concerns.
     by_address: BTreeSet<(Gid, PortId)>,
 }
 
 impl Network {
-    /// An adapter listens to others than before.
+    /// Notes that an adapter listens to other groups than before.
     pub(super) fn change(&mut self, port: PortId, before: &BTreeSet<Gid>, now: &BTreeSet<Gid>) {
         for group in before.difference(now) {
             self.by_address.remove(&(*group, port));
@@ -39,7 +40,7 @@ impl Network {
         }
     }
 
-    /// Notes a question, and tells who may answer it.
+    /// Notes a query, and returns the adapters that may answer it.
     pub(super) fn hear(&mut self, query: &Query, now: u64) -> Vec<PortId> {
         if query.older {
             self.older_until.insert(query.family, now + OLDER_LASTS);

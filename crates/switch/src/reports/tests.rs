@@ -29,7 +29,7 @@ fn v6(last: u16) -> Gid {
     Gid(Ipv6Addr::new(0xff0e, 0, 0, 0, 0, 0, 0, last).octets())
 }
 
-/// Destination's last bytes, kind of message, record types or nothing, of each frame.
+/// Returns, for each frame, the destination's last bytes, the kind of message, and its record types if it has any.
 fn told(reports: &mut Reports, now: u64) -> Vec<(Vec<u8>, u8, Vec<u8>)> {
     let frames = reports.poll(now).into_iter().map(|(_, frame)| {
         let is_v4 = frame[12..14] == [8, 0];

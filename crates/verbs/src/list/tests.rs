@@ -27,7 +27,7 @@ fn members(list: &List<OfThis>, table: &Table<Thing>) -> Vec<u32> {
 }
 
 proptest! {
-    /// Beside lists that are plain vectors.
+    /// Lists hold the same as plain vectors after the same steps.
     #[test]
     fn lists_hold_what_joined_and_did_not_leave(steps in prop::collection::vec((0..4usize, any::<u8>()), 0..200)) {
         let mut table = Table::new(0, 1000);

@@ -18,7 +18,7 @@ fn numbers(seed: u64, count: u32) -> Vec<u32> {
     given.collect()
 }
 
-/// A table whose factor an attacker knows, for the tests of what that would be worth.
+/// Returns the home of a number, as an attacker with the factor could compute it, to test what that gains.
 fn home_of(names: &Names, number: u32) -> usize {
     names.home(number)
 }
@@ -86,7 +86,7 @@ fn variants_are_drawn_too() {
     assert_eq!(variants.len(), 256);
 }
 
-/// Whoever goes on with a saved table never draws what was drawn before.
+/// A restored table never draws a name that was drawn before.
 #[test]
 fn a_table_that_goes_on_draws_on() {
     let mut first = names(9);
@@ -114,8 +114,8 @@ fn saved_names_that_cannot_be_are_refused() {
     assert_eq!((table.find(5), table.used), (None, 0));
 }
 
-/// An attacker who even knew the factor, and keeps only the objects whose numbers are close to each other in the
-/// table, as many as may be.
+/// An attacker that even knows the factor keeps only the objects whose numbers are close to each other in the table, as
+/// many as are allowed.
 #[test]
 fn who_keeps_what_collides_makes_no_lookup_longer() {
     let mut names = names(11);
@@ -149,7 +149,7 @@ fn who_keeps_what_collides_makes_no_lookup_longer() {
     }
 }
 
-/// Numbers of a saved state may be made up for the factors that follow from its seed.
+/// A saved state may have numbers made up for the factors that follow from its seed.
 #[test]
 fn made_up_numbers_end_in_a_refusal_or_a_table() {
     let mut attacked = names(13);

@@ -32,7 +32,7 @@ fn pop(outputs: &mut Outputs) -> Option<Output> {
 }
 
 proptest! {
-    /// Beside a queue that is searched.
+    /// Entries come out as from a queue that is searched at each recall.
     #[test]
     fn what_was_recalled_never_comes_out(steps in prop::collection::vec(step(), 0..200)) {
         let mut outputs = Outputs::default();
@@ -62,7 +62,7 @@ proptest! {
     }
 }
 
-/// What a queue pair's requests became, as many at a time as entries say.
+/// Returns the ends of requests: queue pair, number of requests in the entry, and completion.
 fn sends(outputs: &mut Outputs) -> Vec<(u32, u32, Option<u64>)> {
     let all = core::iter::from_fn(|| pop(outputs)).map(|output| match output {
         Output::SendDone {

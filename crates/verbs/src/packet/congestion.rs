@@ -1,5 +1,4 @@
-//! Congestion, as far as it is said in packets: marks become notifications, notifications slow a
-//! queue pair down (annex A17.9).
+//! Congestion as packets report it: marks become notifications, and notifications slow a queue pair down (annex A17.9).
 
 use vrdma_wire::Qpn;
 
@@ -10,7 +9,7 @@ use crate::shared::Shared;
 use crate::time::Time;
 
 impl<R: Clone> Hca<R> {
-    /// A peer's adapter says that packets of a queue pair of ours meet congestion.
+    /// Takes in a notification of a peer's adapter: packets of a local queue pair meet congestion.
     pub(super) fn take_notification(&mut self, qpn: Qpn, now: Time) {
         self.shared.counters.congestion_received += 1;
         let qp = self.qps.named_mut(qpn);
@@ -19,7 +18,7 @@ impl<R: Clone> Hca<R> {
         }
     }
 
-    /// The peer of a queue pair is to hear that its packets met congestion.
+    /// Owes the peer of a queue pair a notification that its packets met congestion.
     pub(super) fn owe_mark(&mut self, qpn: Qpn, now: Time) {
         let qp = self.qps.named_mut(qpn);
         let Some(qp) = qp.filter(|qp| qp.is_connected() && qp.receives()) else {

@@ -1,8 +1,7 @@
-//! Packets to units: what a packet says, and which queue pair's attributes complete it.
+//! From packets to units: the contents of a packet, completed by attributes of its queue pair.
 //!
-//! Packets of connections name only the receiver's queue pair. Who sent them, and how many PSNs a
-//! READ takes, follows from that queue pair's attributes; whether the addresses are its peer's is
-//! checked with the unit.
+//! Packets of connections name only the receiver's queue pair. Their sender, and the number of PSNs that a READ takes,
+//! follow from that queue pair's attributes. Whether the addresses are those of its peer is checked with the unit.
 
 use vrdma_wire::{
     Aeth, AtomicEth, Credits, Deth, Extension, NakCode, Operation, Packet, Pkey, Qpn, Reth,
@@ -16,7 +15,7 @@ use crate::qp::Qp;
 use crate::unit::{Nak, Payload, Request, RequestOp, RequestTail, Response, ResponseBody, Route};
 use crate::work::{Imm, Remote};
 
-/// Why a packet says nothing to this adapter.
+/// Reason why a packet means nothing to this adapter.
 enum Nothing {
     WrongPkey,
     UnknownQp,
@@ -24,9 +23,8 @@ enum Nothing {
 }
 
 impl<R: Clone> Hca<R> {
-    /// What a packet says to this adapter; `None`, and counted, when it says nothing: a foreign
-    /// partition, a queue pair that does not exist or is of another service, a syndrome without a
-    /// meaning.
+    /// Returns the meaning of a packet for this adapter. It is `None`, and counted, for a foreign partition, a queue
+    /// pair that does not exist or is of another service, and a syndrome without a meaning.
     pub fn decode<'p>(&mut self, packet: &Packet<'p>) -> Option<Arrival<'p, R>> {
         match self.content(packet) {
             Ok(content) => Some(Arrival {
@@ -48,7 +46,7 @@ impl<R: Clone> Hca<R> {
         }
     }
 
-    /// The only partition is the default one (IBTA 9.6.1).
+    /// Returns the content of a packet. The only partition is the default one (IBTA 9.6.1).
     fn content(&self, packet: &Packet<'_>) -> Result<Content<R>, Nothing> {
         let (bth, info) = (packet.bth(), packet.info());
         if !Pkey::DEFAULT.matches(bth.pkey) {
@@ -85,7 +83,7 @@ impl<R: Clone> Hca<R> {
     }
 }
 
-/// The way that a packet came.
+/// Returns the route by which a packet came.
 fn route(packet: &Packet<'_>) -> Route {
     Route {
         sgid: packet.sgid(),
@@ -107,7 +105,7 @@ fn datagram<R>(packet: &Packet<'_>, deth: &Deth, tail: Option<RequestTail>) -> R
     }
 }
 
-/// A request of one packet with what every packet has.
+/// Makes a request of one packet from the fields that every packet has.
 fn bare<R>(packet: &Packet<'_>) -> Request<R> {
     let (bth, info) = (packet.bth(), packet.info());
     Request {
@@ -207,8 +205,7 @@ fn word(atomic: &AtomicEth) -> Remote {
     }
 }
 
-/// What a response says; `None` for a syndrome that has no meaning, or not with that opcode (IBTA
-/// 9.7.5.1).
+/// Returns the body of a response; `None` for a syndrome that has no meaning, or none with that opcode (IBTA 9.7.5.1).
 fn body<R>(packet: &Packet<'_>, aeth: Option<&Aeth>) -> Option<ResponseBody<R>> {
     let positive = aeth.is_none_or(|aeth| matches!(aeth.syndrome, Syndrome::Ack(_)));
     match (packet.info().operation, packet.extension()) {
@@ -227,8 +224,8 @@ fn body<R>(packet: &Packet<'_>, aeth: Option<&Aeth>) -> Option<ResponseBody<R>> 
     }
 }
 
-/// What the peer has room for. Whether the first packet of READ data counts the READ is left open, so
-/// only the last one is asked.
+/// Returns the credits of the peer. It is undefined whether the first packet of READ data counts the READ, so only the
+/// last packet is used.
 fn credits(packet: &Packet<'_>) -> Option<Credits> {
     match packet.extension() {
         Extension::Ack(aeth) | Extension::AtomicAck(aeth, _) => match aeth.syndrome {

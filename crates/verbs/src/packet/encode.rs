@@ -10,20 +10,20 @@ use crate::packet::{FrameError, Link};
 use crate::unit::{Nak, Request, RequestOp, RequestTail, Response, ResponseBody, Route};
 use crate::work::Remote;
 
-/// Where a packet stands in its unit.
+/// Position of a packet in its unit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnitPacket {
-    /// PSNs behind the unit's first.
+    /// Number of PSNs after the unit's first.
     pub(super) number: u32,
-    /// Its message begins with it.
+    /// Whether its message begins with it.
     pub(super) first: bool,
-    /// Its message ends with it.
+    /// Whether its message ends with it.
     pub(super) last: bool,
-    /// The unit ends with it.
+    /// Whether the unit ends with it.
     pub(super) ends: bool,
 }
 
-/// Headers of one packet of a request.
+/// Makes the headers of one packet of a request.
 pub(super) fn request_headers<R>(
     request: &Request<R>,
     place: UnitPacket,
@@ -51,7 +51,7 @@ pub(super) fn request_headers<R>(
     headers(&request.route, link, ends, (bth, extension))
 }
 
-/// Headers of one packet of an answer.
+/// Makes the headers of one packet of an answer.
 pub(super) fn response_headers<R>(
     response: &Response<R>,
     place: UnitPacket,
@@ -70,7 +70,7 @@ pub(super) fn response_headers<R>(
     headers(&response.route, link, ends, (bth, extension))
 }
 
-/// Headers of a congestion notification, which carries nothing.
+/// Makes the headers of a congestion notification, which has no payload.
 pub(super) fn congestion_headers(
     route: &Route,
     source: Qpn,
@@ -177,8 +177,8 @@ fn atomic(remote: Remote, swap_or_add: u64, compare: u64) -> Extension {
     })
 }
 
-/// Receives are in the owner's hands until a message needs one, so nobody counts them: the peer may
-/// send as it likes and is told when none is posted (IBTA 9.7.7.2).
+/// Receives stay with their owner until a message needs one, so they are not counted: the peer may send without limit
+/// and is told when none is posted (IBTA 9.7.7.2).
 fn headers_of_answer<R>(response: &Response<R>, at_an_end: bool) -> (Operation, Extension) {
     let syndrome = match response.body {
         ResponseBody::Nak(nak) => refusal(nak),
@@ -214,8 +214,7 @@ fn refusal(nak: Nak) -> Syndrome {
     }
 }
 
-/// Payload of connections may be marked by routers instead of dropped: CNPs will tell us (annex
-/// A17.9).
+/// Routers may mark payload of connections instead of dropping it: CNPs report the marks (annex A17.9).
 fn path(route: &Route, link: &Link, ends: Ends) -> Result<Path, FrameError> {
     let label = FlowLabel::new(route.flow_label);
     let class = TrafficClass(route.traffic_class);
@@ -236,8 +235,8 @@ fn path(route: &Route, link: &Link, ends: Ends) -> Result<Path, FrameError> {
     })
 }
 
-/// The label that chooses the UDP port, by which routers tell flows apart: that of the owner, or one
-/// made of the two numbers (annex A17.3.2.1; the folding is that of `rdma_calc_flow_label`).
+/// Returns the label that chooses the UDP port, by which routers tell flows apart: the owner's label, or one made of
+/// the two QPNs (annex A17.3.2.1; the folding is that of `rdma_calc_flow_label`).
 fn flow(flow_label: u32, ends: Ends) -> FlowLabel {
     if flow_label != 0 {
         return FlowLabel::new(flow_label);

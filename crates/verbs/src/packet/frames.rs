@@ -1,5 +1,5 @@
-//! Units on their way out, as one packet or several: headers of all packets, the payload fetched at once and
-//! straight to where the packets want it.
+//! Outgoing units, as one packet or several: the headers of all packets are made, and the payload is fetched at once,
+//! straight into its places in the packets.
 //!
 //! ```text
 //!   unit ─► Frames ─► lengths ─► the caller's rooms, one a frame
@@ -18,10 +18,11 @@ use crate::packet::encode::{UnitPacket, congestion_headers, request_headers, res
 use crate::packet::{FrameError, Link, Reply};
 use crate::unit::{Payload, Request, RequestOp, ResponseBody, bytes_of};
 
-/// Rooms that need no memory of their own: those of 64 KiB at the largest path MTU.
+/// Number of rooms that need no memory of their own: those of 64 KiB at the largest path MTU.
 const USUAL: usize = 16;
 
-/// The packets of a unit. Most units have one; more go to memory of their own, since all of it moves with [`Frames`].
+/// The packets of a unit. Most units have one. More are kept in memory of their own, since [`Frames`] is moved as a
+/// whole.
 type Sheets = SmallVec<[Sheet; 1]>;
 
 /// One packet without its payload.
@@ -46,7 +47,7 @@ enum Carries<'a, R> {
 }
 
 impl<'a, R> Frames<'a, R> {
-    /// The packets of a request.
+    /// Makes the packets of a request.
     ///
     /// # Errors
     /// See [`FrameError`].
@@ -59,7 +60,7 @@ impl<'a, R> Frames<'a, R> {
         let whole = Whole {
             length: request.payload.length(),
             packets: match request.op {
-                // It stands for the packets of its answer.
+                // A READ stands for the packets of its answer, but is one packet itself.
                 RequestOp::Read { .. } => 1,
                 _ => request.packets,
             },
@@ -70,7 +71,7 @@ impl<'a, R> Frames<'a, R> {
         Ok(Self { payload, sheets })
     }
 
-    /// The packets of an answer.
+    /// Makes the packets of an answer.
     ///
     /// # Errors
     /// See [`FrameError`].
@@ -115,7 +116,7 @@ impl<'a, R> Frames<'a, R> {
         }
     }
 
-    /// Bytes of every frame, in order.
+    /// Returns the bytes of every frame, in order.
     pub fn lengths(&self) -> impl Iterator<Item = usize> {
         let sheets = self.sheets.iter();
         sheets.map(|sheet| frame_len(&sheet.path, &sheet.transport, sheet.payload))
@@ -144,7 +145,7 @@ impl<'a, R> Frames<'a, R> {
         }
         for (sheet, room) in self.sheets.iter().zip(rooms) {
             let builder = PacketBuilder::new(&sheet.path, &sheet.transport, sheet.payload, room)?;
-            // The payload is there already.
+            // The payload is in its place already.
             builder
                 .push_with(sheet.payload, |_| Ok::<_, FrameError>(()))?
                 .finish();
@@ -152,7 +153,7 @@ impl<'a, R> Frames<'a, R> {
         Ok(())
     }
 
-    /// The frames in memory of their own, for those who take them one by one.
+    /// Makes the frames in memory of their own, for callers that take them one by one.
     ///
     /// # Errors
     /// As [`Frames::write`].
@@ -173,7 +174,7 @@ struct Whole {
 }
 
 impl Whole {
-    /// Headers of every packet.
+    /// Makes the headers of every packet.
     fn sheets(
         &self,
         headers: impl Fn(UnitPacket) -> Result<(Path, Transport), FrameError>,
@@ -199,8 +200,8 @@ impl Whole {
     }
 }
 
-/// The path MTU of a unit: the only one by which so many bytes are so many packets, for each is half
-/// of the next. A single packet has any that it fits.
+/// Returns the path MTU of a unit: the only one by which `length` bytes are `packets` packets, since each MTU is half
+/// of the next. For a single packet it is any MTU that fits.
 fn packet_bytes(length: u32, packets: u32) -> Result<u32, FrameError> {
     let mut sizes = (1..=5).rev().filter_map(Mtu::from_code);
     let found = sizes.find(|mtu| mtu.packets(length) == packets);
@@ -216,7 +217,7 @@ fn copy(bytes: &[u8], places: SmallVec<[&mut [u8]; USUAL]>) {
     }
 }
 
-/// Payload of several stretches, whose borders are not those of packets.
+/// Reads the payload from several stretches, whose borders are not those of packets.
 fn gather<M: Memory>(
     stretches: &[Stretch<M::Region>],
     memory: &M,

@@ -1,4 +1,4 @@
-//! RoCEv2 packets: how units become frames, and frames units.
+//! RoCEv2 packets: from units to frames, and from frames to units.
 //!
 //! ```text
 //!   out   poll_transmit ─► Request ─┐
@@ -10,19 +10,18 @@
 //!
 //! * [`Hca::poll_transmit`] is told by its `paths` which peers are behind a wire: a request to one of
 //!   those is exactly one packet ([`Pace::Wire`](crate::Pace)). Datagrams are always one packet.
-//! * A caller that says so ([`Paths::train_bytes`](crate::Paths)) gets several packets of a message as
-//!   one unit; one that gathers what arrives in a [`Train`] hands in several packets as one unit.
-//! * [`Frames`] gather the payload from memory straight into the packets, be it one or several. When
-//!   that memory is gone, [`Request::payload_lost`] makes the answer that tells the requester.
-//! * [`Hca::receive`] answers nothing itself: it queues what is owed inside the queue pair, and
-//!   [`Hca::poll_reply`] hands it out packet by packet, the queue pairs in turn. READ data is fetched
-//!   when its packet is made, so an answer of 1 GiB takes no memory and holds up nobody. Poll after
-//!   every batch of packets received and after [`Hca::handle_timeout`]; stop whenever the wire is
-//!   full.
-//! * A [`Link`] is what the caller knows and the engine does not: Ethernet addresses and the tag.
+//! * A caller that asks for it ([`Paths::train_bytes`](crate::Paths)) gets several packets of a message as one unit. A
+//!   caller that gathers arriving packets in a [`Train`] hands in several packets as one unit.
+//! * [`Frames`] gather the payload from memory straight into the packets of a unit. When that memory is gone,
+//!   [`Request::payload_lost`] makes the answer that tells the requester.
+//! * [`Hca::receive`] returns no answer: it queues answers in the queue pair, and [`Hca::poll_reply`] hands them out
+//!   packet by packet, the queue pairs in turn. READ data is fetched when its packet is made, so an answer of 1 GiB
+//!   takes no memory and holds up nobody. Poll after every batch of packets received and after [`Hca::handle_timeout`];
+//!   stop whenever the wire is full.
+//! * A [`Link`] holds what the caller knows and the engine does not: Ethernet addresses and the tag.
 //!
-//! What a packet is to this adapter is decided here and in the responder; whether its addresses
-//! belong together (spoofing, tenants) was decided before, by whoever owns the wire.
+//! The effect of a packet on this adapter is decided here and in the responder. The owner of the wire has decided
+//! before whether the packet's addresses belong together (spoofing, tenants).
 
 mod congestion;
 mod decode;
@@ -52,10 +51,10 @@ pub struct Link {
     pub vlan: Option<Vlan>,
 }
 
-/// Why a unit is not a frame.
+/// Reason why a unit cannot be made a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FrameError {
-    /// The payload could not be read.
+    /// The payload cannot be read.
     #[error("the payload is not in memory: {0}")]
     Payload(Fault),
     /// One address is IPv4 and the other is not.
@@ -76,22 +75,22 @@ pub enum Content<R> {
     Request(Request<R>),
     /// For the requester.
     Response(Response<R>),
-    /// The packets of this queue pair of ours meet congestion (annex A17.9).
+    /// The packets of this local queue pair meet congestion (annex A17.9).
     Congestion(Qpn),
 }
 
 /// A packet that has arrived.
 #[derive(Clone, Debug)]
 pub struct Arrival<'p, R> {
-    /// What it says.
+    /// Content.
     pub content: Content<R>,
-    /// The payload of `content`, which itself names none.
+    /// The payload of `content`, which itself has no reference to it.
     pub payload: &'p [u8],
-    /// It met congestion on its way.
+    /// Whether it met congestion on its way.
     pub marked: bool,
-    /// How many messages the peer has room for, from an answer that says so.
+    /// Number of messages that the peer has room for, if an answer reports it.
     pub credits: Option<Credits>,
-    /// It is the last packet of its message or answer.
+    /// Whether it is the last packet of its message or answer.
     pub ends: bool,
 }
 
@@ -100,18 +99,18 @@ pub struct Arrival<'p, R> {
 pub enum Reply<R> {
     /// An acknowledgement, a refusal, or READ data that fits one packet.
     Response {
-        /// The answer; READ data is that of these packets alone.
+        /// The answer; its READ data is only that of these packets.
         response: Response<R>,
-        /// Packets: several of READ data alone.
+        /// Number of packets; more than one only for READ data.
         packets: u32,
-        /// First packet of READ data.
+        /// Whether the first packet of READ data is among them.
         first: bool,
-        /// Last packet of READ data.
+        /// Whether the last packet of READ data is among them.
         last: bool,
     },
     /// A congestion notification.
     Congestion {
-        /// The way.
+        /// Addresses.
         route: Route,
         /// Our queue pair, by which the UDP port is chosen.
         source: Qpn,
@@ -121,7 +120,7 @@ pub enum Reply<R> {
 }
 
 impl<R> Reply<R> {
-    /// The way.
+    /// Returns its addresses.
     pub fn route(&self) -> &Route {
         match self {
             Self::Response { response, .. } => &response.route,
@@ -131,7 +130,7 @@ impl<R> Reply<R> {
 }
 
 impl<R> Request<R> {
-    /// For [`Hca::respond`], when the payload could not be fetched: the requester completes the work
+    /// Makes the response for [`Hca::respond`] when the payload could not be fetched: the requester completes the work
     /// request as if its own adapter had noticed, or sends it later.
     pub fn payload_lost(&self, fault: Fault) -> Response<R> {
         let body = match fault {
@@ -141,7 +140,7 @@ impl<R> Request<R> {
         self.answered(self.psn, 0, body)
     }
 
-    /// An answer whose way is that of the request, turned round.
+    /// Makes an answer on the reversed route of the request.
     pub fn answered(&self, psn: Psn, msn: u32, body: ResponseBody<R>) -> Response<R> {
         Response {
             route: Route {
@@ -197,9 +196,8 @@ impl<R: Clone> Hca<R> {
         }
     }
 
-    /// What comes next of the answers owed to peers behind wires: one packet, or READ data of which the
-    /// caller makes [`Frames`], as long as [`Paths::train_bytes`] says. What is for a wire that is full
-    /// waits as requests do.
+    /// Returns the next answer owed to peers behind wires: one packet, or READ data of which the caller makes
+    /// [`Frames`], as long as [`Paths::train_bytes`] allows. Answers for a full wire wait, as requests do.
     pub fn poll_reply(&mut self, now: Time, paths: &mut impl Paths) -> Option<Reply<R>> {
         while let Some(id) = self.schedule.pop_answering() {
             let Some(qp) = self.qps.table.get_mut(id.0) else {

@@ -1,5 +1,4 @@
-//! Units of several packets on their way in: one look at the queue pair and one at memory for many
-//! packets of one message.
+//! Incoming units of several packets: many packets of one message take one look at the queue pair and one at memory.
 //!
 //! ```text
 //!   n packets in order ─► payload gathered ─► unit of n packets ─► written at once
@@ -15,18 +14,18 @@ use crate::object::QpType;
 use crate::packet::{Arrival, Content};
 use crate::unit::{Request, RequestOp, Response, ResponseBody, Route};
 
-/// Payload that a unit takes in. What one message to or from the kernel carries.
+/// Most payload of such a unit: that of one message to or from the kernel.
 const BYTES_MAX: usize = 64 << 10;
 
-/// Packets of one message or of one answer that have come one behind the other.
+/// Successive packets of one message or of one answer.
 #[derive(Debug)]
 pub struct Train<R> {
     unit: Option<Content<R>>,
     packets: u32,
-    /// Packets that it may have: for READ data those that are missing there.
+    /// Most packets that it may have: for READ data, the number that is missing there.
     most: u32,
     mtu: usize,
-    /// What the last packet said.
+    /// Fields of the last packet.
     last: Last,
     payload: Vec<u8>,
 }
@@ -51,8 +50,8 @@ impl<R> Default for Train<R> {
 }
 
 impl<R: Clone> Train<R> {
-    /// Whether the packet is the next one of the unit. It is part of it then, and
-    /// [`Train::is_complete`] may have become true.
+    /// Whether the packet is the next one of the unit. It then becomes part of the unit, and [`Train::is_complete`] may
+    /// have become true.
     pub fn joins(&mut self, arrival: &Arrival<'_, R>) -> bool {
         let bytes = arrival.payload.len();
         let fills = bytes == self.mtu || arrival.ends && (1..self.mtu).contains(&bytes);
@@ -103,12 +102,12 @@ impl<R: Clone> Train<R> {
         self.unit.is_none()
     }
 
-    /// How many.
+    /// Returns the number of packets.
     pub fn packets(&self) -> u32 {
         self.packets
     }
 
-    /// The packets as one, if there are any.
+    /// Takes the packets as one arrival, if there are any.
     pub fn take(&mut self) -> Option<Arrival<'_, R>> {
         self.packets = 0;
         Some(Arrival {
@@ -132,7 +131,7 @@ impl<R: Clone> Train<R> {
     }
 }
 
-/// Where a packet stands: its PSN, its receiver and its way.
+/// Position of a packet: its PSN, its receiver and its route.
 type Position<'a> = (Psn, Qpn, &'a Route);
 
 /// Whether a packet is `packets` behind the first one of a unit.
@@ -159,7 +158,7 @@ impl<R> Response<R> {
     }
 }
 
-/// The only requests that go on.
+/// Whether a request may continue another one: only SENDs and WRITEs have several packets.
 fn continues(op: &RequestOp, next: &RequestOp) -> bool {
     matches!(
         (op, next),
@@ -169,9 +168,8 @@ fn continues(op: &RequestOp, next: &RequestOp) -> bool {
 }
 
 impl<R: Clone> Hca<R> {
-    /// Whether a packet begins a unit of several, being the one that a reliable connection waits for,
-    /// and not the last of its message. Everything that decides about a packet decides about the unit
-    /// when it is taken in.
+    /// Whether a packet begins a unit of several packets: it is the one that a reliable connection waits for, and not
+    /// the last of its message. All checks of a packet are made for the whole unit when it is taken in.
     pub fn begins_train(&self, arrival: &Arrival<'_, R>, train: &mut Train<R>) -> bool {
         if arrival.ends || arrival.marked {
             return false;
@@ -188,7 +186,7 @@ impl<R: Clone> Hca<R> {
         room.is_some()
     }
 
-    /// Packets from the next one of a reliable connection on, if it is that.
+    /// Returns how many packets may follow from a request on, if it is the next one of a reliable connection.
     fn awaits_request(&self, request: &Request<R>) -> Option<(u32, Mtu)> {
         let plain = matches!(request.op, RequestOp::Send | RequestOp::Write { .. });
         let qp = self.qps.named(request.destination)?;
@@ -196,7 +194,7 @@ impl<R: Clone> Hca<R> {
         (plain && next && !request.ack_request).then_some((u32::MAX, qp.attr.path_mtu))
     }
 
-    /// Packets that are missing from the first missing one of READ data on, if it is that.
+    /// Returns how many packets are missing from a response on, if it is the first missing one of READ data.
     fn awaits_data(&self, response: &Response<R>) -> Option<(u32, Mtu)> {
         if !matches!(response.body, ResponseBody::Read(_)) {
             return None;
@@ -204,7 +202,7 @@ impl<R: Clone> Hca<R> {
         let qp = self.qps.named(response.destination)?;
         let hole = qp.requester.awaiting.first_hole()?;
         let missing = hole.1.since(hole.0);
-        // Nothing can follow where one packet is missing alone.
+        // If only one packet is missing there, nothing can follow it.
         (hole.0 == response.psn && missing > 1).then_some((missing, qp.attr.path_mtu))
     }
 }

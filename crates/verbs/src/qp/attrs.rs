@@ -1,4 +1,4 @@
-//! Values of attributes: what is allowed, and which of them a mask takes over.
+//! Values of attributes: which are allowed, and which of them a mask copies.
 
 use crate::attr::{Address, AttrMask, PathMigration, QpAttr, QpState};
 use crate::error::Error;
@@ -8,14 +8,14 @@ use crate::shared::Shared;
 
 /// Largest time-out exponent: five bits (IBTA 9.7.6.1.3).
 const TIMEOUT_MAX: u8 = 31;
-/// Largest retry counts: three bits, 7 for an unready receiver is for ever (IBTA 9.9.2).
+/// Largest retry counts: three bits; for an unready receiver, 7 means for ever (IBTA 9.9.2).
 const RETRIES_MAX: u8 = 7;
 /// Largest RNR timer code: five bits (IBTA table 45).
 const RNR_TIMER_MAX: u8 = 31;
 /// The only port.
 pub(crate) const PORT: u8 = 1;
 
-/// The state that a modify asks for, when it may be reached that way.
+/// Returns the state that a modify asks for, if it may be reached that way.
 pub(crate) fn target_state(
     qp_type: QpType,
     from: QpState,
@@ -68,7 +68,7 @@ fn value_is_valid(limits: &Limits, attr: &QpAttr, flag: AttrMask) -> bool {
     }
 }
 
-/// Connections go from a bound GID to one peer.
+/// Whether a path leads from a bound GID to one peer, as connections need.
 fn path_is_valid<R>(shared: &Shared<R>, address: &Address) -> bool {
     address.port == PORT
         && shared.gid(address.sgid_index).is_some()
@@ -76,7 +76,7 @@ fn path_is_valid<R>(shared: &Shared<R>, address: &Address) -> bool {
         && !address.dgid.is_multicast()
 }
 
-/// Copies what the mask names.
+/// Copies the attributes that the mask names.
 pub(crate) fn apply(to: &mut QpAttr, from: &QpAttr, mask: AttrMask) {
     for flag in mask.iter() {
         apply_one(to, from, flag);

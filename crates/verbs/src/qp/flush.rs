@@ -7,8 +7,8 @@ use crate::shared::Shared;
 use crate::work::{Completion, Event, Output, RecvWr, SendWr, Status, WcOp};
 
 impl<R> Qp<R> {
-    /// Goes to ERR and gives back everything posted, sends first (IBTA 10.3.1). A QP in RESET has
-    /// nothing to fail, one in ERR has failed already.
+    /// Enters ERR and gives back all posted requests, sends first (IBTA 10.3.1). A QP in RESET has nothing to fail, and
+    /// one in ERR has failed already.
     pub(crate) fn enter_error(&mut self, shared: &mut Shared<R>) {
         if matches!(self.attr.state, QpState::Reset | QpState::Err) {
             return;
@@ -51,7 +51,7 @@ impl<R> Qp<R> {
         });
     }
 
-    /// A completion that carries nothing but its outcome.
+    /// Makes a completion that carries only its outcome.
     pub(crate) fn completion(&self, wr_id: u64, op: WcOp, status: Status) -> Completion {
         Completion {
             wr_id,
@@ -67,8 +67,8 @@ impl<R> Qp<R> {
         }
     }
 
-    /// Forgets up to so many posted requests without a word, newest first; how many. For a QP that
-    /// nobody reaches any more.
+    /// Drops up to `most` posted requests without completions, newest first; returns how many. For a QP that nobody can
+    /// reach any more.
     pub(crate) fn drop_work(&mut self, most: u32) -> u32 {
         let (sends, receives) = (&mut self.requester.queue, &mut self.responder.queue);
         let before = sends.len() + receives.len();
@@ -78,7 +78,7 @@ impl<R> Qp<R> {
         (before - kept) as u32
     }
 
-    /// RESET: all queues are empty, and what was completed but not handed out is forgotten too.
+    /// Forgets all work in RESET: all queues become empty, and outputs that were not handed out are dropped, too.
     pub(crate) fn forget_work(&mut self, shared: &mut Shared<R>) {
         self.requester = Default::default();
         self.responder = Default::default();

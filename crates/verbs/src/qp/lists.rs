@@ -1,5 +1,5 @@
-//! Which lists a queue pair is in: those of its owner, its completion queues, its shared receive queue and
-//! its peer. So each of these finds its queue pairs without a look at others.
+//! The lists that a queue pair is in: those of its owner, its completion queues, its shared receive queue and its peer.
+//! So each of these finds its queue pairs without a look at others.
 
 use alloc::boxed::Box;
 
@@ -10,16 +10,16 @@ use crate::owner::OfOwner;
 use crate::peers::Ends;
 use crate::qp::Qp;
 
-/// Lists of those whose sends complete at one queue.
+/// Lists of queue pairs whose sends complete at one queue.
 pub(crate) struct OfSendCq;
 
-/// Lists of those whose receives complete at one queue.
+/// Lists of queue pairs whose receives complete at one queue.
 pub(crate) struct OfRecvCq;
 
-/// Lists of those that take receives from one shared queue.
+/// Lists of queue pairs that take receives from one shared queue.
 pub(crate) struct OfSrq;
 
-/// A queue pair's places.
+/// A queue pair's places in its lists.
 #[derive(Default)]
 pub(crate) struct Links {
     of_owner: Link,
@@ -27,7 +27,7 @@ pub(crate) struct Links {
     of_recv_cq: Link,
     of_srq: Link,
     pub(crate) of_peer: Link,
-    /// Whose list that is.
+    /// Peer whose list it is in.
     pub(crate) peer: Option<Ends>,
 }
 
@@ -72,7 +72,7 @@ impl<R> Member<OfSrq> for Box<Qp<R>> {
 }
 
 impl<R: Clone> Hca<R> {
-    /// A queue pair is in its place in the table: what it uses knows it.
+    /// Registers a queue pair, which is in its place in the table, with the objects that it uses.
     pub(crate) fn enlist_qp(&mut self, id: QpId) {
         let (qps, shared) = (&mut self.qps.table, &mut self.shared);
         let Some((owner, spec)) = qps.get(id.0).map(|qp| (qp.owner, qp.spec)) else {
@@ -92,7 +92,7 @@ impl<R: Clone> Hca<R> {
         self.follow_peer(id);
     }
 
-    /// Before a queue pair goes.
+    /// Removes a queue pair from its lists, before it goes.
     pub(super) fn delist_qp(&mut self, id: QpId) {
         self.leave_peer(id);
         let (qps, shared) = (&mut self.qps.table, &mut self.shared);

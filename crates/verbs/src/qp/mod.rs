@@ -30,12 +30,12 @@ pub(crate) struct Qp<R> {
     pub(crate) qpn: Qpn,
     pub(crate) spec: QpSpec,
     pub(crate) owner: Owner,
-    /// `attr.state` is the state.
+    /// Attributes; `attr.state` is the queue pair's state.
     pub(crate) attr: QpAttr,
     pub(crate) requester: Requester<R>,
     pub(crate) responder: Responder,
     pub(crate) scheduled: Scheduled,
-    /// Windows that only it may use.
+    /// Windows that only this queue pair may use.
     pub(crate) windows: List<OfBinder>,
     pub(crate) links: Links,
 }
@@ -76,7 +76,7 @@ impl<R> Qp<R> {
         matches!(self.attr.state, Rtr | Rts | Sqd | Sqe)
     }
 
-    /// What entering a state does besides being in it.
+    /// Does what entering a state takes besides the change of state.
     fn enter(&mut self, from: QpState, to: QpState, shared: &mut Shared<R>) {
         match to {
             QpState::Err => return self.enter_error(shared),
@@ -142,7 +142,7 @@ impl<R: Clone> Hca<R> {
         Ok(owner)
     }
 
-    /// Changes the attributes that `mask` names, and the state with them. All or nothing.
+    /// Changes the attributes that `mask` names, and the state with them, or nothing at all.
     ///
     /// Errors: `InvalidHandle`, `InvalidTransition` (no such transition, an attribute missing or not
     /// allowed, `current_state` wrong), `InvalidAttribute` (a value).
@@ -161,7 +161,7 @@ impl<R: Clone> Hca<R> {
         Ok(())
     }
 
-    /// All attributes as they are now; the PSNs are the next ones. Errors: `InvalidHandle`.
+    /// Returns all attributes as they are now; the PSNs are the next ones. Errors: `InvalidHandle`.
     pub fn query_qp(&self, id: QpId) -> Result<QpAttr, Error> {
         let qp = self.qps.get(id.0).ok_or(Error::InvalidHandle)?;
         Ok(QpAttr {
@@ -173,18 +173,18 @@ impl<R: Clone> Hca<R> {
         })
     }
 
-    /// The QP's number on the wire.
+    /// Returns the QP's number on the wire.
     pub fn qpn(&self, id: QpId) -> Option<Qpn> {
         Some(self.qps.get(id.0)?.qpn)
     }
 
-    /// The QP's state.
+    /// Returns the QP's state.
     #[inline]
     pub fn qp_state(&self, id: QpId) -> Option<QpState> {
         Some(self.qps.get(id.0)?.state())
     }
 
-    /// What the QP was created with.
+    /// Returns the spec with which the QP was created.
     pub fn qp_spec(&self, id: QpId) -> Option<&QpSpec> {
         Some(&self.qps.get(id.0)?.spec)
     }
@@ -209,7 +209,7 @@ impl<R: Clone> Hca<R> {
         Ok(())
     }
 
-    /// The QP's own queues or memory failed: an event, and the QP goes to ERR. Nothing happens in
+    /// Fails a QP whose own queues or memory failed: an event is raised, and the QP goes to ERR. Nothing happens in
     /// RESET and ERR. Errors: `InvalidHandle`.
     pub fn fail_qp(&mut self, id: QpId) -> Result<(), Error> {
         let qp = self.qps.get_mut(id.0).ok_or(Error::InvalidHandle)?;

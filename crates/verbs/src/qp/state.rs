@@ -1,4 +1,4 @@
-//! Which state a queue pair may go to, and with which attributes (IBTA 11.2, "Modify Queue Pair").
+//! The states that a queue pair may go to, and the attributes for that (IBTA 11.2, "Modify Queue Pair").
 //!
 //! ```text
 //!   RESET ─► INIT ─► RTR ─► RTS ◄─► SQD          any ─► RESET
@@ -6,8 +6,8 @@
 //!                            └── SQE (unreliable services)
 //! ```
 //!
-//! The alternate path and resized queues do not exist here, so their bits are in no row; the state of
-//! path migration may be set to what it is.
+//! The alternate path and resized queues do not exist here, so their bits are in no row. The state of path migration
+//! may only be set to its present value.
 
 use crate::attr::{AttrMask, QpState};
 use crate::object::QpType;
@@ -52,7 +52,7 @@ const CONNECTED_RESUME: Option<Masks> = masks(
 const UNANSWERED_RESUME: Option<Masks> =
     masks(&[], &[A::CUR_STATE, A::ACCESS_FLAGS, A::PATH_MIG_STATE]);
 
-/// From SQE: the kernel's table, which programs follow, has no path migration there.
+/// Transition from SQE: the kernel's table, which programs follow, has no path migration there.
 const UNANSWERED_RECOVER: Option<Masks> = masks(&[], &[A::CUR_STATE, A::ACCESS_FLAGS]);
 
 const TRANSITIONS: &[Row] = &[
@@ -179,7 +179,7 @@ const TRANSITIONS: &[Row] = &[
     },
 ];
 
-/// The masks of a transition; `None` when there is no such transition.
+/// Returns the masks of a transition; `None` when there is no such transition.
 pub(crate) fn transition(qp_type: QpType, from: QpState, to: QpState) -> Option<Masks> {
     if to == Reset || (to == Err && from != Reset) {
         return NONE;

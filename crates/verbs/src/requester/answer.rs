@@ -1,4 +1,4 @@
-//! Responses on their way in: who sent them, what they say, where their data goes.
+//! Incoming responses: their sender, their meaning, and the place of their data.
 
 use vrdma_wire::{Gid, Psn, Qpn};
 
@@ -16,8 +16,9 @@ use crate::unit::{Nak, Response, ResponseBody};
 use crate::work::{SendOp, Status};
 
 impl<R: Clone> Hca<R> {
-    /// Takes in the answer to a request unit. `source` is where READ data is: in the memory of the
-    /// responder's side, or in the packet that brought it; `memory` is ours. Answers to nothing outstanding are counted and ignored.
+    /// Takes in the answer to a request unit. The data of a READ is in `source`: in the memory of the responder's side,
+    /// or in the packet that brought it. `memory` is this adapter's. Answers to nothing outstanding are counted and
+    /// ignored.
     pub fn respond<M: Memory<Region = R>>(
         &mut self,
         response: &Response<R>,
@@ -44,7 +45,7 @@ impl<R: Clone> Hca<R> {
 }
 
 impl<R> Qp<R> {
-    /// What the response names of what is outstanding, if it comes from our peer.
+    /// Returns the outstanding PSN that a response answers, if it comes from the peer.
     #[inline]
     fn answered(&self, response: &Response<R>, shared: &Shared<R>) -> Option<Psn> {
         let (from, to) = (response.route.sgid, response.route.dgid);
@@ -59,9 +60,10 @@ impl<R> Qp<R> {
         }
     }
 
-    /// The peer has executed what was sent before this process went on, and answers all that is sent again with its newest
-    /// PSN, which may not have been sent again yet. So all that was sent is answered. No more than a window was under way, and
-    /// who guesses PSNs has no better chance than otherwise.
+    /// Returns the newest PSN that was sent, if a response shows that all of it is answered. The peer has executed what
+    /// was sent before this process went on, and answers all repeated units with its newest PSN, which may not have
+    /// been sent again yet. No more than a window was under way, and a sender that guesses PSNs has no better chance
+    /// than otherwise.
     #[cold]
     fn answered_before(&self, response: &Response<R>) -> Option<Psn> {
         let requester = &self.requester;
@@ -73,7 +75,7 @@ impl<R> Qp<R> {
         (requester.resumed && is_newer).then_some(newest)
     }
 
-    /// Whether a positive answer comes from our peer, to the newest that it has answered or later.
+    /// Whether a positive answer comes from the peer, to the newest PSN that it has answered or a later one.
     pub(super) fn hears_credits(&self, response: &Response<R>, shared: &Shared<R>) -> bool {
         let requester = &self.requester;
         let (from, to) = (response.route.sgid, response.route.dgid);
@@ -94,7 +96,7 @@ impl<R> Qp<R> {
     }
 }
 
-/// One response on its way in.
+/// One incoming response.
 struct Answer<'a, R> {
     qp: &'a mut Qp<R>,
     shared: &'a mut Shared<R>,
@@ -128,11 +130,11 @@ impl<R: Clone> Answer<'_, R> {
         self.reached(self.psn.plus(1));
     }
 
-    /// The peer has executed everything before `limit`. True if all of that is finished and the
-    /// connection goes on.
+    /// Notes that the peer has executed everything before `limit`. True if all of that is finished and the connection
+    /// goes on.
     fn reached(&mut self, limit: Psn) -> bool {
         let requester = &mut self.qp.requester;
-        // Nobody acknowledges part of a READ.
+        // A READ is never acknowledged in part.
         let limit = requester
             .awaiting
             .hole_at(limit)
@@ -143,7 +145,7 @@ impl<R: Clone> Answer<'_, R> {
         self.qp.sends() && self.qp.requester.settled == limit
     }
 
-    /// Data that should have come before this answer is asked for again.
+    /// Asks again for data that should have come before this answer.
     fn pass(&mut self, psn: Psn) {
         let requester = &mut self.qp.requester;
         let had_lost = requester.awaiting.has_lost();
@@ -176,7 +178,7 @@ impl<R: Clone> Answer<'_, R> {
         self.fail_at_psn(status);
     }
 
-    /// The request at the PSN fails, once those before it are finished.
+    /// Fails the request at the PSN, once those before it are finished.
     fn fail_at_psn(&mut self, status: Status) {
         self.reached(self.psn);
         let requester = &self.qp.requester;
@@ -186,7 +188,7 @@ impl<R: Clone> Answer<'_, R> {
         }
     }
 
-    /// Nothing behind the request is sent any more.
+    /// Fails a request, behind which nothing is sent any more.
     fn fail_request(&mut self, index: usize, status: Status) {
         self.qp.requester.cursor = index;
         self.qp.fail_at_cursor(status, self.shared);
@@ -212,8 +214,8 @@ impl<R: Clone> Answer<'_, R> {
         self.stored(stored, index);
     }
 
-    /// The request whose data the PSN names, when it is still missing. Everything before that
-    /// request was executed.
+    /// Returns the request whose data the PSN names, when that is still missing. Everything before that request was
+    /// executed.
     fn awaited(&mut self, wanted: impl Fn(&SendOp<R>) -> bool) -> Option<(usize, Hole)> {
         if let Some(hole) = self.qp.requester.awaiting.hole_at(self.psn) {
             let executes_more = self.qp.requester.unacked.is_before(hole.begin);
@@ -232,7 +234,7 @@ impl<R: Clone> Answer<'_, R> {
         None
     }
 
-    /// Data has reached its place up to a PSN, or could not.
+    /// Notes that data has reached its place up to a PSN, or could not.
     fn stored(&mut self, stored: Result<Psn, Unstored>, index: usize) {
         match stored {
             Ok(end) => {
@@ -255,8 +257,8 @@ impl<R: Clone> Answer<'_, R> {
         }
     }
 
-    /// Where `bytes` of READ data go in the message, and the PSN after them. Data must fill whole
-    /// packets or end the message, and must not be more than was asked for.
+    /// Returns the place of `bytes` of READ data in the message, and the PSN after them. Data must fill whole packets
+    /// or end the message, and must not be more than was asked for.
     fn placed(&self, reader: &Pending<R>, hole: Hole, bytes: u64) -> Result<(u32, Psn), Status> {
         let mtu = self.qp.attr.path_mtu;
         let offset = self.psn.since(reader.first) * mtu.bytes();
@@ -284,15 +286,15 @@ impl<R: Clone> Answer<'_, R> {
     }
 }
 
-/// Why data did not reach its place.
+/// Reason why data did not reach its place.
 enum Unstored {
-    /// The request ends like this.
+    /// The request ends with this status.
     Failed(Status),
-    /// It is asked for again later.
+    /// The data is asked for again later.
     Late,
 }
 
-/// What becomes of a request whose data could not be stored, or was gone when it was fetched.
+/// Returns what to do with a request whose data could not be stored, or was gone when it was fetched.
 fn unstored(fault: MoveError) -> Unstored {
     match fault {
         MoveError::Local => Unstored::Failed(Status::LocProt),
@@ -301,7 +303,7 @@ fn unstored(fault: MoveError) -> Unstored {
     }
 }
 
-/// How a refusal completes at the requester (IBTA 9.9.2).
+/// Returns the status with which a refusal completes at the requester (IBTA 9.9.2).
 fn nak_status(nak: Nak) -> Status {
     match nak {
         Nak::RemoteAccess => Status::RemAccess,

@@ -1,4 +1,4 @@
-//! READs and atomics that were sent and whose answers are not complete.
+//! READs and atomics that were sent and have incomplete answers.
 //!
 //! ```text
 //!   requests   [ READ: 64 packets        ][ atomic ][ READ ]     in the order of their PSNs
@@ -6,28 +6,27 @@
 //!                 lost      on its way
 //! ```
 //!
-//! Data may come out of order: what is missing before it was lost, or has been overtaken, and is asked
-//! for again alone, as a repeated request for part of the first one (IBTA 9.4.4). An answer to
-//! anything sent after a request for the same PSNs shows that they were lost, too: responders answer
-//! in order (IBTA 9.7.3, "implied NAK").
+//! Data may come out of order. Data that is missing before it was lost or overtaken, and only that is asked for again,
+//! as a repeated request for part of the first one (IBTA 9.4.4). An answer to anything sent after a request for the
+//! same PSNs shows that they were lost, too: responders answer in order (IBTA 9.7.3, "implied NAK").
 
 use alloc::collections::VecDeque;
 
 use smallvec::SmallVec;
 use vrdma_wire::Psn;
 
-/// Pieces of one request that may be missing at a time; with more, data out of order is not kept.
+/// Most pieces of one request that may be missing at a time; with more, data out of order is not kept.
 const HOLES_MAX: usize = 16;
 
-/// PSNs without data.
+/// A range of PSNs without data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hole {
     pub(crate) begin: Psn,
-    /// One after the last.
+    /// PSN after the last one.
     pub(crate) end: Psn,
-    /// An answer to this PSN or a later one comes after the data, unless that was lost.
+    /// PSN whose answer, as any later one, comes after the data, unless the data was lost.
     asked: Psn,
-    /// To be asked for again.
+    /// Whether the data has to be asked for again.
     lost: bool,
 }
 
@@ -43,12 +42,12 @@ struct Asked {
     missing: SmallVec<[Hole; 1]>,
 }
 
-/// All of them. A finished request stays until those before it are finished: the peer remembers only
-/// as many as were agreed, counted from the newest.
+/// All READs and atomics that the peer has to remember. A finished request stays until those before it are finished:
+/// the peer remembers only as many as were agreed, counted from the newest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Awaiting {
     requests: VecDeque<Asked>,
-    /// There are holes to ask for again.
+    /// Whether there are holes to ask for again.
     lost: bool,
 }
 
@@ -58,7 +57,7 @@ impl Awaiting {
         self.requests.is_empty()
     }
 
-    /// Requests that the peer has to remember.
+    /// Returns the number of requests that the peer has to remember.
     pub(crate) fn len(&self) -> usize {
         self.requests.len()
     }
@@ -71,7 +70,7 @@ impl Awaiting {
         *self = Self::default();
     }
 
-    /// A request for these PSNs was sent.
+    /// Adds a request for these PSNs, which was sent.
     pub(crate) fn push(&mut self, begin: Psn, end: Psn) {
         let hole = Hole {
             begin,
@@ -90,20 +89,20 @@ impl Awaiting {
         self.requests.push_back(Asked { begin, missing });
     }
 
-    /// The first PSN without data.
+    /// Returns the first PSN without data.
     #[inline]
     pub(crate) fn first_missing(&self) -> Option<Psn> {
         let oldest = self.requests.front()?;
         oldest.missing.first().map(|hole| hole.begin)
     }
 
-    /// Where data is missing first, and where from there on it is not.
+    /// Returns the begin and the end of the first hole.
     pub(crate) fn first_hole(&self) -> Option<(Psn, Psn)> {
         let oldest = self.requests.front()?;
         oldest.missing.first().map(|hole| (hole.begin, hole.end))
     }
 
-    /// The hole that holds a PSN: mostly the first one begins there.
+    /// Returns the hole that holds a PSN: mostly the first hole, which begins there.
     #[inline]
     pub(crate) fn hole_at(&self, psn: Psn) -> Option<Hole> {
         let first = self.requests.front()?.missing.first();
@@ -118,7 +117,7 @@ impl Awaiting {
         holes.find(|hole| hole.contains(psn)).copied()
     }
 
-    /// An answer to a PSN has come: holes asked for before are lost.
+    /// Notes that an answer to a PSN has come: holes asked for before are lost.
     #[inline]
     pub(crate) fn pass(&mut self, psn: Psn) {
         let oldest = self.requests.front();
@@ -157,7 +156,7 @@ impl Awaiting {
         request.missing.iter().any(whole) && (next || request.missing.len() < HOLES_MAX)
     }
 
-    /// Data for these PSNs, which lie in one hole, is here: mostly at the first hole's begin.
+    /// Takes in data for these PSNs, which lie in one hole: mostly at the begin of the first hole.
     #[inline]
     pub(crate) fn take(&mut self, psn: Psn, end: Psn) {
         match self.requests.front_mut() {
@@ -209,7 +208,7 @@ impl Awaiting {
         }
     }
 
-    /// Requests from a PSN on will be sent anew.
+    /// Forgets requests from a PSN on, which will be sent anew.
     pub(crate) fn forget_from(&mut self, psn: Psn) {
         for request in &mut self.requests {
             request.missing.retain(|hole| hole.begin.is_before(psn));
@@ -224,7 +223,7 @@ impl Awaiting {
         self.drop_finished();
     }
 
-    /// Nothing has come for too long.
+    /// Marks all holes as lost: nothing has come for too long.
     pub(crate) fn lose_all(&mut self) {
         for request in &mut self.requests {
             request.missing.iter_mut().for_each(|hole| hole.lost = true);
@@ -232,7 +231,7 @@ impl Awaiting {
         self.lost = !self.requests.is_empty();
     }
 
-    /// The first hole to ask for again.
+    /// Returns the first hole to ask for again.
     pub(crate) fn first_lost(&mut self) -> Option<Hole> {
         let mut holes = self.requests.iter().flat_map(|request| &request.missing);
         let found = holes.find(|hole| hole.lost).copied();
@@ -240,7 +239,7 @@ impl Awaiting {
         found
     }
 
-    /// A hole was asked for again, after everything before the PSN `next`.
+    /// Notes that a hole was asked for again, after everything before the PSN `next`.
     pub(crate) fn asked_again(&mut self, begin: Psn, next: Psn) {
         let mut holes = self
             .requests

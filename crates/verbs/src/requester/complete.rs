@@ -1,4 +1,4 @@
-//! What answers acknowledge, and what completes with that: strictly in order.
+//! Acknowledgements, and the completions that follow from them, strictly in order.
 
 use vrdma_wire::Psn;
 
@@ -10,7 +10,7 @@ use crate::time::Time;
 use crate::work::{SendWr, Status};
 
 impl<R> Requester<R> {
-    /// The peer has executed everything before `limit`, as any later answer implies (IBTA 9.7.3).
+    /// Notes that the peer has executed everything before `limit`, as any later answer implies (IBTA 9.7.3).
     #[inline]
     pub(super) fn advance(&mut self, limit: Psn, now: Time) {
         let limit = if self.next.is_before(limit) {
@@ -28,7 +28,7 @@ impl<R> Requester<R> {
         let packets = limit.since(self.unacked);
         self.unacked = limit;
         self.gone_back = false;
-        // The peer comes further, so nothing was in vain, though data of an older READ may be missing.
+        // The peer makes progress, so no retry was in vain, though data of an older READ may be missing.
         self.retries = 0;
         if self.next.is_before(limit) {
             self.next = limit;
@@ -37,8 +37,9 @@ impl<R> Requester<R> {
         self.wire_answered(packets, now);
     }
 
-    /// Answers to what was sent before going back make SENDs and WRITEs unnecessary to send again,
-    /// but not READs and atomics, whose data is not here: `limit`, or where the first of those begins.
+    /// Returns the PSN up to which nothing has to be sent again. Answers to what was sent before going back cover SENDs
+    /// and WRITEs, but not READs and atomics, whose data is missing: the PSN is `limit`, or the begin of the first READ
+    /// or atomic.
     fn up_to_data(&self, limit: Psn) -> Psn {
         let again = self.queue.iter().skip(self.cursor);
         let data = again
@@ -52,7 +53,7 @@ impl<R> Requester<R> {
         }
     }
 
-    /// Compares what is finished with what was: progress gives all patience back.
+    /// Compares what is finished with the last time: progress resets all counts of retries.
     pub(super) fn note_settled(&mut self) {
         let missing = self.awaiting.first_missing();
         let settled = match missing.filter(|psn| psn.is_before(self.unacked)) {
@@ -71,7 +72,7 @@ impl<R> Requester<R> {
         }
     }
 
-    /// Puts the cursor to the request that `next` lies in, or behind all that were sent.
+    /// Moves the cursor to the request that `next` lies in, or behind all that were sent.
     pub(super) fn find_cursor(&mut self) {
         let next = self.next;
         let passed = self.queue.iter().take_while(|pending| match pending.phase {
@@ -82,14 +83,14 @@ impl<R> Requester<R> {
         self.cursor = passed.count();
     }
 
-    /// The started request that holds a PSN, by index.
+    /// Returns the index of the started request that holds a PSN.
     pub(super) fn holding(&self, psn: Psn) -> Option<usize> {
         self.queue.iter().position(|pending| {
             pending.phase == Phase::Started && psn.since(pending.first) < pending.packets
         })
     }
 
-    /// What became of the oldest request, once that is known.
+    /// Returns the outcome of the oldest request, once it is known.
     pub(super) fn oldest_outcome(&self) -> Option<Result<(), Status>> {
         let oldest = self.queue.front()?;
         match oldest.phase {
@@ -104,7 +105,7 @@ impl<R> Requester<R> {
 }
 
 impl<R> Qp<R> {
-    /// Completes what is finished, oldest first.
+    /// Completes finished requests, oldest first.
     pub(crate) fn complete_finished(&mut self, shared: &mut Shared<R>) {
         self.requester.note_settled();
         while let Some(outcome) = self.requester.oldest_outcome() {
@@ -131,7 +132,7 @@ impl<R> Qp<R> {
         if phase == Phase::Done {
             self.requester.done_early = self.requester.done_early.saturating_sub(1);
         }
-        // By fields: most of a request is not looked at any more and need not be moved.
+        // Taken field by field: most of a request is not needed any more, and so is not moved.
         let SendWr {
             id,
             op,
@@ -150,8 +151,8 @@ impl<R> Qp<R> {
         (shared.outputs).push_send(self.id, self.spec.send_cq, completion);
     }
 
-    /// The oldest request fails and everything behind it is flushed: a reliable connection ends, a
-    /// QP of an unreliable service stops sending (IBTA 10.3.1).
+    /// Fails the oldest request and flushes everything behind it: a reliable connection ends, a QP of an unreliable
+    /// service stops sending (IBTA 10.3.1).
     pub(crate) fn fail_oldest(&mut self, status: Status, shared: &mut Shared<R>) {
         if let Some(wr) = self.requester.take_oldest() {
             self.send_failed(shared, &wr, status);
@@ -164,7 +165,7 @@ impl<R> Qp<R> {
         }
     }
 
-    /// The request at the cursor fails in its turn: older ones may still succeed.
+    /// Fails the request at the cursor in its turn: older ones may still succeed.
     #[cold]
     pub(crate) fn fail_at_cursor(&mut self, status: Status, shared: &mut Shared<R>) {
         let cursor = self.requester.cursor;

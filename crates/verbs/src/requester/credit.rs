@@ -1,4 +1,4 @@
-//! What the peer says it has receives for (IBTA 9.7.7.2, end-to-end credits).
+//! The number of messages that the peer has receives for (IBTA 9.7.7.2, end-to-end credits).
 //!
 //! ```text
 //!   answer    MSN + credits: so many messages may be begun without a further answer
@@ -6,10 +6,10 @@
 //!             next, and nothing goes beside it: the answers bring new credits, or "not ready"
 //! ```
 //!
-//! Every message uses up a credit, whatever it is, because the count is one of messages; those that take
-//! no receive go without credits, too. A peer that has never spoken of credits is not asked for any, nor
-//! one that says that it does not count. What is left is kept as a number of messages beyond the newest
-//! that was begun: an answer tells the peer's count of messages only as of its own PSN.
+//! Every message uses up a credit, whatever its operation, because the count is one of messages; those that take no
+//! receive are sent without credits, too. A peer that has never sent credits is not limited by them, nor is one that
+//! says that it does not count. The credit is kept as a number of messages beyond the newest one that was begun: an
+//! answer gives the peer's count of messages only as of its own PSN.
 
 use vrdma_wire::{Credits, Psn};
 
@@ -18,17 +18,17 @@ use crate::requester::{Phase, Requester};
 use crate::unit::Response;
 use crate::work::SendOp;
 
-/// The newest word of the peer, brought up to date with every message begun since.
+/// The newest credits of the peer, updated with every message begun since.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Credit {
-    /// One after the PSN that the word came with.
+    /// PSN after that of the answer with the credits.
     at: Psn,
-    /// Messages that may still begin; below zero, so many have begun without.
+    /// Number of messages that may still begin; below zero, the number that have begun without credits.
     left: i32,
 }
 
 impl<R: Clone> Hca<R> {
-    /// A positive answer says how many messages the peer has room for.
+    /// Takes in the credits of a positive answer.
     pub(crate) fn take_credits(&mut self, response: &Response<R>, credits: Credits) {
         let qp = self.qps.named_mut(response.destination);
         let Some(qp) = qp.filter(|qp| qp.requester.credits_change(credits)) else {
@@ -42,7 +42,7 @@ impl<R: Clone> Hca<R> {
 }
 
 impl<R> Requester<R> {
-    /// Messages that were begun and do not end before a PSN.
+    /// Counts messages that were begun and do not end before a PSN.
     fn begun_since(&self, at: Psn) -> usize {
         let begun = self.queue.iter().filter(|pending| {
             pending.phase == Phase::Started
@@ -72,7 +72,7 @@ impl<R> Requester<R> {
         }
     }
 
-    /// Whether the message at the cursor is beyond what the peer has room for.
+    /// Whether the message at the cursor is beyond the peer's credits.
     pub(super) fn is_limited(&self) -> bool {
         let Some(credit) = self.wire.as_ref().and_then(|wire| wire.credit) else {
             return false;
@@ -88,25 +88,25 @@ impl<R> Requester<R> {
             && credit.left + (self.begun_since(self.after_cursor()) as i32) < self.uncounted()
     }
 
-    /// Whether the message behind the one at the cursor is within what the peer has room for.
+    /// Whether the message behind the one at the cursor is within the peer's credits.
     pub(super) fn has_credit_for_next(&self) -> bool {
         let credit = self.wire.as_ref().and_then(|wire| wire.credit);
         credit.is_none_or(|credit| credit.left > self.uncounted())
     }
 
-    /// One after the last PSN of the message at the cursor.
+    /// Returns the PSN after the last one of the message at the cursor.
     fn after_cursor(&self) -> Psn {
         let pending = &self.queue[self.cursor];
         pending.first.plus(pending.packets)
     }
 
-    /// 1 when the message at the cursor has not begun yet, else 0.
+    /// Returns 1 when the message at the cursor has not begun yet, else 0.
     fn uncounted(&self) -> i32 {
         let pending = &self.queue[self.cursor];
         i32::from(!pending.first.is_before(self.sent))
     }
 
-    /// A packet of the message at the cursor goes.
+    /// Updates the credits for a packet of the message at the cursor.
     pub(super) fn spend_credit(&mut self) {
         let Some(credit) = self.wire.as_ref().and_then(|wire| wire.credit) else {
             return;

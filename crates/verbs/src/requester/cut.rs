@@ -1,4 +1,4 @@
-//! Where the next unit of a message begins and ends.
+//! The begin and end of the next unit of a message.
 
 use vrdma_wire::{Mtu, Psn};
 
@@ -8,11 +8,11 @@ use crate::requester::awaited::Hole;
 use crate::shared::Shared;
 use crate::time::Time;
 
-/// PSNs that may be without an answer. A quarter of the circle: old and new stay apart for both ends
-/// (IBTA 9.7.1) even when the last unit is large.
+/// Most PSNs without an answer: a quarter of the circle, so that old and new ones stay apart for both ends (IBTA 9.7.1)
+/// even when the last unit is large.
 pub(super) const PSN_WINDOW: u32 = 1 << 22;
 
-/// Where a unit lies in its message.
+/// Position of a unit in its message.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Cut {
     /// Index of the request.
@@ -24,12 +24,12 @@ pub(super) struct Cut {
     pub(super) first: bool,
     pub(super) last: bool,
     pub(super) ack: bool,
-    /// Where it goes, for connections.
+    /// Path of the unit, for connections.
     pub(super) path: Option<Path>,
 }
 
 impl<R> Qp<R> {
-    /// The next unit of a connection, if the window has room for it.
+    /// Returns the next unit of a connection, if the window has room for it.
     #[inline]
     pub(super) fn cut(
         &mut self,
@@ -78,7 +78,7 @@ impl<R> Qp<R> {
         Some(cut)
     }
 
-    /// What was lost of a READ or atomic.
+    /// Returns the unit that asks again for lost data of a READ or atomic.
     pub(super) fn cut_hole(&self, hole: Hole, path: Option<Path>) -> Option<Cut> {
         let index = self.requester.holding(hole.begin)?;
         let pending = &self.requester.queue[index];
@@ -120,7 +120,7 @@ impl Cut {
     }
 }
 
-/// Units must end on packet borders, or their PSNs would not be those of a wire.
+/// Rounds to whole packets: units must end on packet borders, or their PSNs would not be those of a wire.
 fn whole_packets(mtu: Mtu, unit_bytes: u32) -> u32 {
     let packet = mtu.bytes();
     (unit_bytes - unit_bytes % packet).max(packet)

@@ -1,4 +1,4 @@
-//! A unit of what was cut: its headers, what it carries, and what the requester remembers of it.
+//! The unit of a cut: its headers, its payload, and what the requester remembers of it.
 
 use vrdma_wire::Qkey;
 
@@ -39,7 +39,7 @@ impl<R: Clone> Qp<R> {
         let ack_request = cut.ack && self.is_reliable();
         let deadline = self.requester.deadline;
         self.note_sent(cut, answered, shared, turn.now);
-        // Nothing else changes a moment that it waits for.
+        // Only these change a time that the queue pair waits for.
         let moves_timer =
             answered || self.requester.deadline != deadline || self.requester.wire.is_some();
         self.unit_is_out(&mut turn, moves_timer);
@@ -61,7 +61,7 @@ impl<R: Clone> Qp<R> {
         })
     }
 
-    /// What is owed may go along with a unit, and the next one may follow.
+    /// Ends the sending of a unit: due answers may go along with it, and the next unit may follow.
     #[inline]
     pub(super) fn unit_is_out<P: Paths>(&mut self, turn: &mut Turn<'_, P>, moves_timer: bool) {
         if self.responder.replies.go_along(turn.now) {
@@ -74,7 +74,7 @@ impl<R: Clone> Qp<R> {
         }
     }
 
-    /// Puts what a unit carries into an empty payload.
+    /// Puts the data of a unit into an empty payload.
     #[inline]
     pub(super) fn fill(
         &self,
@@ -101,7 +101,7 @@ impl<R: Clone> Qp<R> {
         Ok(())
     }
 
-    /// With bit 31 set the QP's own key is used (IBTA 3.5.3).
+    /// Returns the Q_Key of a datagram: with bit 31 set it is the QP's own key (IBTA 3.5.3).
     fn effective_qkey(&self, qkey: Qkey) -> Qkey {
         if qkey.is_privileged() {
             self.attr.qkey
@@ -110,7 +110,7 @@ impl<R: Clone> Qp<R> {
         }
     }
 
-    /// The cursor moves past a unit. Where nobody answers, it is done with that.
+    /// Moves the cursor past a unit. Without answers, the unit is then done.
     #[inline]
     fn note_sent(&mut self, cut: Cut, answered: bool, shared: &mut Shared<R>, now: Time) {
         let end = cut.psn.plus(cut.packets);
@@ -142,7 +142,7 @@ impl<R: Clone> Qp<R> {
         }
     }
 
-    // Calls of their own keep what few units need out of the way of all others.
+    // A call of its own, so that the code that few units need does not slow down all others.
     #[inline(never)]
     fn note_unanswered(&mut self, cut: Cut, shared: &mut Shared<R>) {
         self.requester.unacked = self.requester.next;

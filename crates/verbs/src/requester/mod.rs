@@ -7,11 +7,10 @@
 //!            settled  unacked             next                  sent
 //! ```
 //!
-//! Requests complete strictly in order, up to `settled`. Before `unacked` the peer has executed
-//! everything, but data of READs and atomics may be missing: that is in [`Awaiting`]. Going back sets
-//! `next` to `unacked` and the cursor to the request there; a unit's place in its message follows from
-//! its PSN. Answers are believed for PSNs in `settled..sent`; one to a unit that is about to be sent
-//! again makes that unnecessary.
+//! Requests complete strictly in order, up to `settled`. The peer has executed everything before `unacked`, but data of
+//! READs and atomics may be missing: [`Awaiting`] has those. Going back sets `next` to `unacked` and the cursor to the
+//! request there; a unit's place in its message follows from its PSN. Answers are accepted for PSNs in `settled..sent`;
+//! an answer to a unit that is about to be sent again makes that unnecessary.
 
 mod answer;
 mod awaited;
@@ -48,16 +47,16 @@ use crate::time::Time;
 use crate::timers::Schedule;
 use crate::work::{Event, SendWr, Status};
 
-/// How far a request has come.
+/// Progress of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
-    /// Not looked at.
+    /// Not looked at yet.
     Posted,
     /// Checked and numbered; units of it may have gone out.
     Started,
-    /// Finished, but older ones are not.
+    /// Finished, but older requests are not.
     Done,
-    /// Failed on our side; older ones come first.
+    /// Failed on this side; older requests complete first.
     Failed(Status),
 }
 
@@ -65,16 +64,16 @@ pub(crate) enum Phase {
 pub(crate) struct Pending<R> {
     pub(crate) wr: SendWr<R>,
     pub(crate) phase: Phase,
-    /// Bytes of the message; once started.
+    /// Bytes of the message, once started.
     pub(crate) length: u32,
-    /// First PSN; once started.
+    /// First PSN, once started.
     pub(crate) first: Psn,
-    /// PSNs taken; once started.
+    /// PSNs taken, once started.
     pub(crate) packets: u32,
 }
 
 impl<R> Pending<R> {
-    /// Its message was checked and has its PSNs.
+    /// Starts a message that was checked, with its PSNs.
     #[inline]
     fn start(&mut self, length: u32, first: Psn, packets: u32) {
         debug_assert_eq!(self.phase, Phase::Posted, "a message starts once");
@@ -88,7 +87,7 @@ impl<R> Pending<R> {
 /// Whether somebody waits for the send queue to drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Drain {
-    /// Nobody.
+    /// Nobody waits.
     #[default]
     Quiet,
     /// An event is due.
@@ -97,7 +96,7 @@ pub(crate) enum Drain {
 
 pub(crate) struct Requester<R> {
     pub(crate) queue: VecDeque<Pending<R>>,
-    /// The request whose unit is next, by index into the queue.
+    /// Index in the queue of the request whose unit is next.
     pub(crate) cursor: usize,
     /// PSN of the next unit.
     pub(crate) next: Psn,
@@ -105,32 +104,32 @@ pub(crate) struct Requester<R> {
     pub(crate) unacked: Psn,
     /// One after the newest PSN that was ever sent, as far as this process knows.
     pub(crate) sent: Psn,
-    /// It goes on for another process or host, which may have sent more.
+    /// Whether it goes on for another process or host, which may have sent more.
     pub(crate) resumed: bool,
-    /// First PSN whose request is not finished, when that was last looked at.
+    /// First PSN whose request was not finished at the last look.
     pub(crate) settled: Psn,
-    /// READs and atomics without all of their data; bounded by `max_rd_atomic`.
+    /// READs and atomics from the oldest one that lacks data; bounded by `max_rd_atomic`.
     pub(crate) awaiting: Awaiting,
-    /// The peer stands still: nothing is sent, and no time is up.
+    /// Whether the peer stands still, so that nothing is sent and no time-out ends.
     pub(crate) paused: bool,
-    /// Times gone back since the last progress.
+    /// Number of times gone back since the last progress.
     pub(crate) retries: u8,
-    /// Went back because of an answer, and nothing has come of it yet.
+    /// Whether it went back because of an answer and has made no progress since.
     pub(crate) gone_back: bool,
-    /// Unready receivers met since the last progress.
+    /// Refusals of unready receivers since the last progress.
     pub(crate) rnr_retries: u8,
-    /// Nothing is sent until then.
+    /// Time until which nothing is sent.
     pub(crate) rnr_until: Option<Time>,
-    /// When the oldest unanswered unit counts as lost.
+    /// Time at which the oldest unanswered unit counts as lost.
     pub(crate) deadline: Option<Time>,
     pub(crate) drain: Drain,
-    /// Requests that are finished though older ones are not.
+    /// Number of requests that are finished though older ones are not.
     pub(crate) done_early: u32,
-    /// After a restart, which of the requests that are posted next were finished before, a bit each.
+    /// After a restart: which of the requests that are posted next were finished before, a bit each.
     pub(crate) done_before: u64,
-    /// Where the peer is.
+    /// Place of the peer.
     pub(crate) known: Option<Known>,
-    /// Present once the peer has been behind a wire.
+    /// State of the wire, once the peer has been behind one.
     pub(crate) wire: Option<Box<Wire>>,
 }
 
@@ -161,7 +160,7 @@ impl<R> Default for Requester<R> {
 }
 
 impl<R> Requester<R> {
-    /// RTS: the first PSN is known.
+    /// Starts in RTS: the first PSN is known.
     pub(crate) fn start(&mut self, psn: Psn) {
         self.next = psn;
         self.unacked = psn;
@@ -170,7 +169,7 @@ impl<R> Requester<R> {
         self.resumed = false;
     }
 
-    /// SQD: an event is wanted, or not.
+    /// Sets in SQD whether an event is wanted.
     pub(crate) fn ask_drained(&mut self, event: bool) {
         self.drain = if event { Drain::Notify } else { Drain::Quiet };
     }
@@ -184,7 +183,7 @@ impl<R> Requester<R> {
         self.queue.pop_front().map(|pending| pending.wr)
     }
 
-    /// Nothing is outstanding any more.
+    /// Puts everything to rest: nothing is outstanding any more.
     pub(crate) fn rest(&mut self) {
         self.cursor = 0;
         self.next = self.sent;
@@ -197,13 +196,13 @@ impl<R> Requester<R> {
         self.forget_troubles();
     }
 
-    /// Every unit that was sent, since going back, has been answered.
+    /// Whether every unit that was sent since going back has been answered.
     #[inline]
     pub(crate) fn is_answered(&self) -> bool {
         self.unacked == self.next && self.awaiting.is_empty()
     }
 
-    /// When something is due without anything else happening.
+    /// Returns the time at which something is due by itself.
     #[inline]
     fn wake_at(&self) -> Option<Time> {
         if self.paused {
@@ -216,12 +215,12 @@ impl<R> Requester<R> {
         Time::first(due, self.held_until())
     }
 
-    /// No message is under way; posted ones may wait.
+    /// Whether no message is under way; posted requests may wait.
     pub(crate) fn is_drained(&self) -> bool {
         self.is_answered() && !self.queue.iter().any(|p| p.phase == Phase::Started)
     }
 
-    /// For its peer to go on, or to be ready.
+    /// Whether it waits for its peer to go on, or to be ready.
     #[inline]
     pub(crate) fn is_waiting(&self) -> bool {
         self.paused || self.rnr_until.is_some()
@@ -231,7 +230,7 @@ impl<R> Requester<R> {
         !self.is_waiting() && (self.cursor < self.queue.len() || self.awaiting.has_lost())
     }
 
-    /// Whatever went wrong so far does not count any more.
+    /// Forgets all failures so far, which do not count any more.
     pub(crate) fn forget_troubles(&mut self) {
         self.retries = 0;
         self.gone_back = false;
@@ -258,7 +257,7 @@ impl<R> Qp<R> {
         matches!(self.attr.state, QpState::Rts | QpState::Sqd)
     }
 
-    /// SQD lets what has begun end first.
+    /// Whether SQD waits for the end of messages that have begun.
     pub(crate) fn is_draining(&self) -> bool {
         self.attr.state == QpState::Sqd && !self.requester.is_drained()
     }
@@ -272,7 +271,7 @@ impl<R> Qp<R> {
         }
     }
 
-    /// Puts the QP where the caller finds it again: ready to send, or waiting for a moment.
+    /// Puts the QP where the caller finds it again: into the ready queue, or among the timers.
     #[inline]
     pub(crate) fn reschedule(&mut self, schedule: &mut Schedule) {
         self.requester.assert_order();
@@ -280,7 +279,7 @@ impl<R> Qp<R> {
         self.reschedule_timer(schedule);
     }
 
-    /// The first half of [`reschedule`](Self::reschedule), where no moment has changed that it waits for.
+    /// Does the first half of [`reschedule`](Self::reschedule), where no time has changed that it waits for.
     #[inline]
     pub(crate) fn make_ready(&mut self, schedule: &mut Schedule) {
         if !self.scheduled.ready && self.sends() && self.requester.wants_to_send() {

@@ -1,4 +1,4 @@
-//! What a queue pair asks of its [`Wire`](crate::requester::wire::Wire), and tells it.
+//! Calls of a queue pair to its [`Wire`](crate::requester::wire::Wire).
 
 use vrdma_wire::Psn;
 
@@ -12,7 +12,7 @@ use crate::time::Time;
 use crate::work::SendOp;
 
 impl<R> Requester<R> {
-    /// Packets of SENDs and WRITEs were answered, or data came.
+    /// Notes that packets of SENDs and WRITEs were answered, or that data came.
     #[inline]
     pub(super) fn wire_answered(&mut self, packets: u32, now: Time) {
         if self.wire.is_none() {
@@ -25,7 +25,7 @@ impl<R> Requester<R> {
         }
     }
 
-    /// A unit of so many packets goes out, up to `end`, and asks for an acknowledgement or not.
+    /// Notes a unit that goes out, up to `end`: its number of packets, and whether it asks for an acknowledgement.
     #[inline]
     pub(super) fn note_on_wire(&mut self, end: Psn, unit: (u32, bool), now: Time) {
         if let Some(wire) = &mut self.wire {
@@ -41,7 +41,7 @@ impl<R> Requester<R> {
         }
     }
 
-    /// A packet was lost and all behind it go again.
+    /// Notes that a packet was lost, and that all packets behind it are sent again.
     pub(super) fn wire_gap(&mut self) {
         if let Some(wire) = &mut self.wire {
             wire.shrink();
@@ -54,13 +54,13 @@ impl<R> Requester<R> {
         }
     }
 
-    /// When silence has lasted too long.
+    /// Returns the time at which silence has lasted too long.
     #[inline]
     pub(super) fn probe_at(&self) -> Option<Time> {
         self.wire.as_deref()?.probe_at
     }
 
-    /// When the rate lets a packet go that waits for it: one of ours, or of an answer to the peer.
+    /// Returns when the rate lets a waiting packet go: one of a request, or of an answer to the peer.
     #[inline]
     pub(super) fn held_until(&self) -> Option<Time> {
         let wire = self.wire.as_deref()?;
@@ -68,14 +68,14 @@ impl<R> Requester<R> {
         rate.map(Rate::opens_at)
     }
 
-    /// Whatever the rate held back tries again now.
+    /// Lets everything that the rate held back try again.
     pub(super) fn wire_released(&mut self) {
         if let Some(wire) = &mut self.wire {
             wire.held = false;
         }
     }
 
-    /// Whether it is time for a probe; the next one is later then.
+    /// Whether it is time for a probe; if so, the next one is due later.
     pub(super) fn takes_probe(&mut self, now: Time) -> bool {
         let waits = self.rnr_until.is_none();
         let silent = waits && (self.unacked != self.sent || !self.awaiting.is_empty());
@@ -97,17 +97,17 @@ impl<R> Requester<R> {
 }
 
 impl<R> Qp<R> {
-    /// Packets from a place in a READ to the end of its slice. Slices begin at the same places
-    /// whenever they are asked for: part of one is a repetition that every responder answers, parts
-    /// of two are not.
+    /// Returns the packets from a place in a READ to the end of its slice. Slices begin at the same places whenever
+    /// they are asked for: a part of one is a repetition that every responder answers, parts of two are not.
     pub(super) fn read_slice(&self, at: u32) -> u32 {
         let outstanding = u32::from(self.attr.max_rd_atomic).max(1);
         let slice = (READ_SLICE_MAX / outstanding).clamp(READ_SLICE_MIN, READ_SLICE_MAX);
         slice - at % slice
     }
 
-    /// Packets that may go as one unit, of a connection where nothing is lost, short or slowed down: no
-    /// more than the window has room for, and few enough that answers keep coming.
+    /// Returns how many packets may go as one unit. It is one where packets were lost, credits are short, or the
+    /// connection is slowed down; otherwise no more than the window has room for, and few enough that answers keep
+    /// coming.
     #[inline(never)]
     pub(super) fn train(&self, most: u32, shared: &Shared<R>, now: Time) -> u32 {
         let requester = &self.requester;
@@ -168,7 +168,7 @@ impl<R> Qp<R> {
         Some(asks)
     }
 
-    /// Whether another SEND or WRITE goes out right behind, whose acknowledgement covers this one's.
+    /// Whether another SEND or WRITE goes out right behind, so that its acknowledgement covers this one.
     fn more_follows(&self) -> bool {
         let Some(Pending { wr, phase, .. }) = self.requester.queue.get(self.requester.cursor + 1)
         else {
@@ -183,7 +183,7 @@ impl<R> Qp<R> {
         plain && open && room && !wr.fence && self.attr.state == QpState::Rts
     }
 
-    /// The peer's adapter says that our packets meet congestion.
+    /// Slows down: the peer's adapter reports that packets meet congestion.
     pub(crate) fn slow_down(&mut self, now: Time) {
         let mtu = self.attr.path_mtu.bytes();
         let wire = self.requester.wire.get_or_insert_default();
@@ -192,7 +192,7 @@ impl<R> Qp<R> {
         rate.notify(now);
     }
 
-    /// Packets of READ data that may go as one unit: one while a rate holds the queue pair.
+    /// Returns how many packets of READ data may go as one unit: one while a rate holds the queue pair.
     pub(crate) fn answer_packets(&self, train_bytes: u32) -> u32 {
         let wire = self.requester.wire.as_deref();
         match wire.is_some_and(|wire| wire.rate.is_some()) {
@@ -201,7 +201,7 @@ impl<R> Qp<R> {
         }
     }
 
-    /// Whether the rate lets READ data of a packet go.
+    /// Whether the rate lets a packet of READ data go.
     pub(crate) fn pays_for_data(&mut self, now: Time) -> bool {
         let mtu = u64::from(self.attr.path_mtu.bytes());
         let wire = self.requester.wire.as_mut();

@@ -1,11 +1,11 @@
-//! What holds between two steps of a requester. Debug builds look: tests, simulator, fuzzers.
+//! Invariants between two steps of a requester. Debug builds check them: tests, simulator, fuzzers.
 
 use crate::qp::Qp;
 use crate::requester::cut::PSN_WINDOW;
 use crate::requester::{Phase, Requester, SEND_WINDOW};
 
 impl<R> Requester<R> {
-    /// The order that the head of the requester draws.
+    /// Checks the order that is drawn at the head of the requester's module.
     #[inline]
     pub(super) fn assert_order(&self) {
         if cfg!(debug_assertions) {
@@ -48,7 +48,7 @@ impl<R> Requester<R> {
 }
 
 impl<R> Qp<R> {
-    /// After everything that is finished was completed.
+    /// Checks the state after everything finished was completed.
     #[inline]
     pub(super) fn assert_completed(&self) {
         if cfg!(debug_assertions) && self.sends() {

@@ -9,8 +9,8 @@ use crate::object::QpId;
 use crate::requester::{Pending, Phase};
 use crate::work::{SendWr, Status};
 
-/// Send work requests that one QP holds inside the engine; the rest waits in the front end's ring.
-/// Enough to keep a wire busy, little enough that a flood on one QP costs little memory.
+/// Most send work requests that one QP holds inside the engine; the others wait in the front end's ring. It is enough
+/// to keep a wire busy, and little enough that a flood on one QP costs little memory.
 pub const SEND_WINDOW: usize = 256;
 
 impl<R> Pending<R> {
@@ -26,7 +26,7 @@ impl<R> Pending<R> {
 }
 
 impl<R: Clone> Hca<R> {
-    /// How many send work requests the QP takes now; zero before RTS.
+    /// Returns how many send work requests the QP takes now; zero before RTS.
     #[inline]
     pub fn send_room(&self, id: QpId) -> u32 {
         let Some(qp) = self.qps.get(id.0) else {

@@ -8,8 +8,8 @@
 //!                  then target grows by a step, by larger ones when both clocks agree
 //! ```
 //!
-//! There is no timer: what time has done is worked out when the next packet wants to go. A queue pair
-//! that is as fast again as before the first notification is not held any more.
+//! There is no timer: the effect of time is computed when the next packet wants to go. A queue pair that has become as
+//! fast as before the first notification is not held any more.
 
 use core::time::Duration;
 
@@ -20,7 +20,7 @@ const ALPHA_ONE: u64 = 1 << 16;
 const ALPHA_SHIFT: u32 = 8;
 const ALPHA_PERIOD: Duration = Duration::from_micros(55);
 
-/// Notifications closer together are one: the receiver's limit, too.
+/// Notifications closer together count as one: it is the receiver's limit, too.
 const CUT_PAUSE: Duration = Duration::from_micros(50);
 
 const RAISE_PERIOD: Duration = Duration::from_micros(1500);
@@ -31,24 +31,24 @@ const RECOVERY_STEPS: u32 = 5;
 const ADDITIVE: u64 = 5_000_000;
 const HYPER: u64 = 50_000_000;
 
-/// Where nobody answers and so no window limits a queue pair: that of a link of 10 Gbit/s.
+/// Rate of a queue pair that nobody answers, so that no window limits it: that of a link of 10 Gbit/s.
 const LINK: u64 = 1_250_000_000;
 
 /// Slowest rate, 10 Mbit/s: a queue pair never stops.
 const SLOWEST: u64 = 1_250_000;
 
-/// What may go out at once after a pause.
+/// Time at the rate that may be used up at once after a pause.
 const BURST: Duration = Duration::from_micros(100);
 
-/// Updates worked out at a time; a pause longer than that, a tenth of a second, ends the limit.
+/// Most updates computed at a time; a pause that takes more, a tenth of a second, ends the limit.
 const CATCH_UP: u32 = 64;
 
-/// A rate in force, in bytes a second.
+/// A rate that is in force, in bytes a second.
 #[derive(Clone, Debug)]
 pub(crate) struct Rate {
     current: u64,
     target: u64,
-    /// Before the first notification.
+    /// Rate before the first notification.
     free: u64,
     alpha: u64,
     alpha_at: Time,
@@ -57,14 +57,14 @@ pub(crate) struct Rate {
     time_steps: u32,
     byte_steps: u32,
     cut_at: Option<Time>,
-    /// When all that went would have gone at the rate.
+    /// Time at which everything sent so far would be out at the rate.
     next_at: Time,
-    /// It holds without notifications, too.
+    /// Whether the rate holds without notifications, too.
     lasts: bool,
 }
 
 impl Rate {
-    /// A queue pair that has been sending at `free` bytes a second.
+    /// Makes the rate of a queue pair that has been sending at `free` bytes a second.
     pub(crate) fn new(free: u64, now: Time) -> Self {
         let free = free.max(SLOWEST);
         Self {
@@ -83,7 +83,7 @@ impl Rate {
         }
     }
 
-    /// A queue pair that nobody answers.
+    /// Makes the rate of a queue pair that nobody answers.
     pub(crate) fn of_a_link(now: Time) -> Self {
         Self {
             lasts: true,
@@ -91,7 +91,7 @@ impl Rate {
         }
     }
 
-    /// A notification came.
+    /// Takes in a notification.
     pub(crate) fn notify(&mut self, now: Time) {
         if self.cut_at.is_some_and(|at| now.since(at) < CUT_PAUSE) {
             return;
@@ -118,12 +118,12 @@ impl Rate {
         self.next_at <= now + BURST
     }
 
-    /// When the next packet may go.
+    /// Returns the time at which the next packet may go.
     pub(crate) fn opens_at(&self) -> Time {
         Time(self.next_at.0.saturating_sub(BURST.as_nanos() as u64))
     }
 
-    /// A packet goes.
+    /// Charges for a packet that goes.
     pub(crate) fn spend(&mut self, bytes: u64, now: Time) {
         let cost = bytes.saturating_mul(1_000_000_000) / self.current;
         self.next_at = self.next_at.max(now) + Duration::from_nanos(cost);
@@ -135,7 +135,7 @@ impl Rate {
         }
     }
 
-    /// The rate is what it was before the first notification.
+    /// Whether the rate is back to what it was before the first notification.
     pub(crate) fn is_over(&self) -> bool {
         !self.lasts && self.current >= self.free
     }

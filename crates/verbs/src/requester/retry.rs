@@ -16,26 +16,26 @@ const TIMEOUT_UNIT_NS: u64 = 4096;
 /// `rnr_retry` that never gives up (IBTA 9.7.5.2.8).
 const RNR_FOR_EVER: u8 = 7;
 
-/// Waits by RNR timer code, in units of 10 us (IBTA table 45).
+/// Wait times by RNR timer code, in units of 10 us (IBTA table 45).
 const RNR_WAITS: [u32; 32] = [
     65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536,
     2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 ];
 
-/// How long an unready receiver asks to wait.
+/// Returns how long an unready receiver asks to wait.
 pub(crate) fn rnr_wait(code: u8) -> Duration {
     let index = usize::from(code) % RNR_WAITS.len();
     Duration::from_micros(10) * RNR_WAITS[index]
 }
 
-/// Local ACK time-out; none for exponent 0.
+/// Returns the local ACK time-out; none for exponent 0.
 fn ack_timeout(exponent: u8) -> Option<Duration> {
     (exponent > 0).then(|| Duration::from_nanos(TIMEOUT_UNIT_NS << exponent.min(31)))
 }
 
 impl<R: Clone> Hca<R> {
-    /// Does what is due: waits that are over, and units that were not answered in time. Queues of
-    /// QPs that were busy and are idle now give their memory back.
+    /// Does everything that is due: ends waits, and handles units that were not answered in time. Queues of QPs that
+    /// were busy and are idle now give their memory back.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(id) = self.schedule.pop_due(now) {
             let Some(qp) = self.qps.table.get_mut(id.0) else {
@@ -56,7 +56,7 @@ impl<R: Clone> Hca<R> {
 }
 
 impl<R> Requester<R> {
-    /// Everything that the peer is not known to have executed is sent again.
+    /// Goes back, so that everything that the peer is not known to have executed is sent again.
     pub(crate) fn rewind(&mut self) {
         self.next = self.unacked;
         self.find_cursor();
@@ -90,7 +90,7 @@ impl<R> Qp<R> {
         self.requester.deadline = wait.map(|wait| now + wait);
     }
 
-    /// After an answer: units that are still outstanding have a fresh time-out.
+    /// Restarts the time-out after an answer: units that are still outstanding have a fresh one.
     #[inline]
     pub(crate) fn restart_timer(&mut self, now: Time) {
         if self.requester.is_answered() {
@@ -100,9 +100,9 @@ impl<R> Qp<R> {
         }
     }
 
-    /// An answer says that something was lost. Answers to what was sent before going back may still
-    /// be on their way and say the same: only the first counts, until there is progress. Should the
-    /// second attempt be lost too, time runs out.
+    /// Goes back after an answer that reports a loss. Answers to what was sent before going back may still be on their
+    /// way and report the same: only the first counts, until there is progress. If the second attempt is lost, too, the
+    /// time-out expires.
     pub(crate) fn go_back_once(&mut self, shared: &mut Shared<R>) {
         if !core::mem::replace(&mut self.requester.gone_back, true) {
             self.requester.wire_gap();
@@ -110,7 +110,8 @@ impl<R> Qp<R> {
         }
     }
 
-    /// Sends again from the oldest unanswered unit, or gives up. What a peer said before it stood still is no retry.
+    /// Sends again from the oldest unanswered unit, or gives up. An answer from before the peer stood still does not
+    /// count as a retry.
     pub(crate) fn go_back(&mut self, shared: &mut Shared<R>) {
         if self.requester.paused {
             return self.requester.rewind();
@@ -123,7 +124,7 @@ impl<R> Qp<R> {
         self.requester.rewind();
     }
 
-    /// Comes back when the receiver may be ready, or gives up.
+    /// Waits until the receiver may be ready, or gives up.
     pub(crate) fn wait_for_receiver(&mut self, code: u8, now: Time, shared: &mut Shared<R>) {
         if self.requester.paused {
             return self.requester.rewind();
@@ -137,7 +138,8 @@ impl<R> Qp<R> {
         self.requester.rnr_until = Some(now + rnr_wait(code));
     }
 
-    /// Asks later for data again that has no place yet. Memory that is late for too long is gone, so nothing is counted.
+    /// Asks later for data again that has no place yet. Memory that is late for too long counts as gone, so no retries
+    /// are counted.
     pub(crate) fn wait_for_memory(&mut self, now: Time) {
         self.requester.awaiting.lose_all();
         self.requester.rewind();
@@ -168,8 +170,8 @@ impl<R> Qp<R> {
         }
     }
 
-    /// Nothing has come back for too long: sends the oldest unanswered unit again, long before the
-    /// local ACK time-out, whose time goes on.
+    /// Sends the oldest unanswered unit again, since nothing has come back for too long. This is long before the local
+    /// ACK time-out, whose time goes on.
     fn probe(&mut self, now: Time) {
         let deadline = self.requester.deadline;
         self.requester.awaiting.lose_all();

@@ -1,7 +1,8 @@
-//! The message that most are: one packet of a reliable connection to an adapter of this host.
+//! The most common message: one packet of a reliable connection to an adapter of this host.
 //!
-//! [`transmit`](super::transmit) goes step by step to the next unit of any message. Of such a message all steps are known at
-//! once, and it is numbered, looked up and sent as one. Whatever is not so, or is wrong, takes the steps.
+//! [`transmit`](super::transmit) goes step by step to the next unit of any message. All steps for such a short message
+//! are known at once, so it is numbered, looked up and sent in one step. Any other message, and any error, takes the
+//! steps.
 
 use vrdma_wire::Service;
 
@@ -18,7 +19,7 @@ use crate::unit::{Payload, Request, RequestOp, RequestTail};
 use crate::work::{SendOp, SendWr};
 
 impl<R: Clone> Qp<R> {
-    /// The message at the cursor, if it is one of these; nothing has changed otherwise.
+    /// Sends the message at the cursor, if it is such a short message; otherwise nothing changes.
     #[inline]
     pub(super) fn short_message<P: Paths>(
         &mut self,
@@ -72,7 +73,7 @@ impl<R: Clone> Qp<R> {
         })
     }
 
-    /// Where the peer is, if it is an adapter of this host, nothing is in the way, and nothing is to be sent first.
+    /// Returns the path if the peer is an adapter of this host, nothing is in the way, and nothing is to be sent first.
     #[inline]
     fn short_path(&self, paths: &mut impl Paths) -> Option<Path> {
         let requester = &self.requester;
@@ -88,7 +89,7 @@ impl<R: Clone> Qp<R> {
     }
 }
 
-/// A SEND or WRITE of so many bytes, and what comes behind them.
+/// Returns the operation and the tail of a SEND or WRITE of `length` bytes.
 #[inline]
 fn operation<R>(wr: &SendWr<R>, length: u32) -> Option<(RequestOp, Option<RequestTail>)> {
     match wr.op {

@@ -1,4 +1,4 @@
-//! Starting a request: everything that can be wrong with it on our side.
+//! Starting a request: everything that can be wrong with it on this side.
 
 use vrdma_wire::Qpn;
 
@@ -13,7 +13,7 @@ use crate::work::{Datagram, SendOp, SendWr, Status, WcOp};
 /// Bytes of an atomic's operand and result.
 pub(crate) const ATOMIC_BYTES: u32 = 8;
 
-/// What became of an attempt to start.
+/// Result of an attempt to start a request.
 pub(crate) enum Start {
     /// It has units to send.
     Units,
@@ -24,7 +24,7 @@ pub(crate) enum Start {
 }
 
 impl<R> SendOp<R> {
-    /// Under which name it completes.
+    /// Returns the kind of its completion.
     pub(crate) fn completes_as(&self) -> WcOp {
         match self {
             Self::Send | Self::SendImm(_) | Self::SendInvalidate(_) | Self::Refused(_) => {
@@ -40,8 +40,8 @@ impl<R> SendOp<R> {
         }
     }
 
-    /// Whether the service offers it (IBTA 10.8.2; the GSI takes plain SENDs only). No
-    /// packet of an unreliable connection could carry a key to invalidate.
+    /// Whether the service offers it (IBTA 10.8.2; the GSI takes plain SENDs only). Packets of unreliable connections
+    /// cannot carry a key to invalidate.
     fn is_offered_by(&self, qp_type: QpType) -> bool {
         match self {
             Self::Send | Self::Refused(_) => true,
@@ -58,7 +58,7 @@ impl<R> SendOp<R> {
         }
     }
 
-    /// Whether the local buffers are what is sent.
+    /// Whether the local buffers are sent.
     pub(crate) fn has_payload(&self) -> bool {
         matches!(
             self,
@@ -75,18 +75,18 @@ impl<R> SendOp<R> {
         matches!(self, Self::CompareSwap { .. } | Self::FetchAdd { .. })
     }
 
-    /// Answered with data, and limited in number.
+    /// Whether it is answered with data, and so limited in number.
     pub(crate) fn is_read_or_atomic(&self) -> bool {
         matches!(self, Self::Read(_)) || self.is_atomic()
     }
 }
 
-/// Requests from the oldest on that may be finished before it: a bit each of
+/// Most requests from the oldest on that may be finished before it: each has a bit in
 /// [`Requester::done_before`](super::Requester).
 const DONE_EARLY_MAX: usize = u64::BITS as usize;
 
 impl<R: Clone> Qp<R> {
-    /// Starts the request at the cursor, or says with which status it fails.
+    /// Starts the request at the cursor, or returns the status with which it fails.
     pub(crate) fn start_request(&mut self, shared: &mut Shared<R>) -> Result<Start, Status> {
         let requester = &self.requester;
         let wr = &requester.queue[requester.cursor].wr;
@@ -116,16 +116,16 @@ impl<R: Clone> Qp<R> {
         }
     }
 
-    /// A fence waits for READs and atomics; an invalidation for everything older, because a unit
-    /// sent again looks its buffers up again (IBTA 10.8.3).
+    /// Whether a request has to wait: a fence for READs and atomics, an invalidation for everything older, because a
+    /// unit that is sent again looks its buffers up again (IBTA 10.8.3).
     fn has_to_wait(&self, wr: &SendWr<R>) -> bool {
         let fenced = wr.fence && !self.requester.awaiting.is_empty();
         let invalidates = matches!(wr.op, SendOp::LocalInvalidate(_));
         fenced || (invalidates && !self.requester.is_answered()) || self.is_done_too_early(wr)
     }
 
-    /// What must not be done twice has to be among those requests that a
-    /// [progress](crate::saved) tells of.
+    /// Whether a request that must not be done twice is too far from the oldest one: it has to be among the requests
+    /// that a [progress](crate::saved) covers.
     fn is_done_too_early(&self, wr: &SendWr<R>) -> bool {
         let once = matches!(wr.op, SendOp::BindWindow(_) | SendOp::FastRegister(_));
         once && self.requester.cursor >= DONE_EARLY_MAX
@@ -161,7 +161,7 @@ impl<R: Clone> Qp<R> {
         Ok(Start::Units)
     }
 
-    /// A datagram leaves. It counts now, because one that waited may have been started anew.
+    /// Counts a datagram that leaves. Before that is too early, because one that waited may have been started anew.
     pub(super) fn count_datagram(&self, shared: &mut Shared<R>, index: usize) {
         let pending = &self.requester.queue[index];
         let sent = &mut shared.counters.sent;
@@ -184,8 +184,8 @@ impl<R: Clone> Qp<R> {
             .ok_or(Status::LocLen)
     }
 
-    /// READs and atomics write into the local buffers: better to know now than when the peer has
-    /// done its part. One that the connection never allows would wait for ever.
+    /// Checks the local buffers of READs and atomics, which receive the results, before the peer has done its part. A
+    /// request that the connection never allows would wait for ever.
     #[inline(never)]
     fn check_results(&self, shared: &Shared<R>, wr: &SendWr<R>, length: u32) -> Result<(), Status> {
         if self.attr.max_rd_atomic == 0 {
@@ -198,7 +198,7 @@ impl<R: Clone> Qp<R> {
     }
 }
 
-/// An address vector comes straight from an application (IBTA 11.2). A group has one number for
+/// Checks an address vector, which comes straight from an application (IBTA 11.2). A multicast group has one QPN for
 /// all of its queue pairs.
 #[inline(never)]
 fn check_datagram<R>(shared: &Shared<R>, datagram: Option<&Datagram>) -> Result<(), Status> {

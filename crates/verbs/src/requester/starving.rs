@@ -1,14 +1,14 @@
-//! Queue pairs that share a slow peer, which serves one as long as it has packets: Linux's rxe takes up
-//! to 1024 of one before it turns to the next. As long as answers call for new packets before the last
-//! ones are done, one queue pair is served and the others' time runs out.
+//! Queue pairs that share a slow peer, which serves one queue pair as long as that has packets: Linux's rxe takes up to
+//! 1024 packets of one before it turns to the next. As long as answers call for new packets before the last ones are
+//! done, only one queue pair is served, and the others time out.
 //!
 //! ```text
 //!   one hears nothing for 10 ms, or   ──► the others with that peer send a few packets, wait for the
 //!   its round trips have become long      answer, send a few more: meanwhile the peer turns to it
 //! ```
 //!
-//! Only the two newest of them and one peer are remembered: those that starve are silent anyway, and with
-//! several slow peers the courtesy is a little less.
+//! Only the two newest starving queue pairs and one peer are remembered: starving queue pairs are silent anyway, and
+//! with several slow peers the others only hold back a little less.
 
 use core::time::Duration;
 
@@ -19,23 +19,23 @@ use crate::qp::Qp;
 use crate::shared::Shared;
 use crate::time::Time;
 
-/// How long packets may queue at a peer: well below the local ACK time-outs of tens of milliseconds that
-/// applications choose. A slow receiver with a long queue loses nothing, and would not stop a window
-/// that only listens to losses.
+/// Longest time that packets may queue at a peer: well below the local ACK time-outs of tens of milliseconds that
+/// applications choose. A slow receiver with a long queue loses nothing, and would not stop a window that only reacts
+/// to losses.
 const QUEUEING_MAX: Duration = Duration::from_millis(10);
 
-/// How long the others hold back at least, and otherwise: in round trips.
+/// Time for which the others hold back: the least, and in round trips.
 const COURTESY: Duration = Duration::from_millis(100);
 const COURTESY_ROUNDS: u32 = 4;
 
-/// What the queue pairs know together of the peer that answered last.
+/// What the queue pairs know together about the peer that answered last.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
     gid: Gid,
     /// The shortest round trip.
     shortest: Duration,
-    /// The queue pairs that waited long for an answer last, and until when the others hold back. Two,
-    /// so that each of them has another.
+    /// The last two queue pairs that waited long for an answer, and until when the others hold back. There are two, so
+    /// that each of them has another one.
     starving: [Option<(QpId, Time)>; 2],
 }
 
@@ -48,7 +48,7 @@ impl Peer {
 }
 
 impl<R> Qp<R> {
-    /// A probe went out. The time until the next one is about as long as silence has lasted.
+    /// Notes a probe that went out. The time until the next one is about as long as silence has lasted.
     pub(super) fn note_silence(&self, now: Time, shared: &mut Shared<R>) {
         let wire = self.requester.wire.as_ref();
         if wire.is_some_and(|wire| wire.patience() >= QUEUEING_MAX) {
@@ -56,8 +56,8 @@ impl<R> Qp<R> {
         }
     }
 
-    /// An answer came. One long round trip may have been a pause of the peer's processor; when they
-    /// are long on average, our packets queue there.
+    /// Notes an answer. One long round trip may have been a pause of the peer's processor; when they are long on
+    /// average, this end's packets queue there.
     pub(super) fn note_round_trip(&mut self, now: Time, shared: &mut Shared<R>) {
         let Some(wire) = &mut self.requester.wire else {
             return;
@@ -88,7 +88,7 @@ impl<R> Qp<R> {
         }))
     }
 
-    /// Whether another queue pair waits long for our peer.
+    /// Whether another queue pair has waited long for the same peer.
     pub(super) fn holds_back(&self, now: Time, shared: &Shared<R>) -> bool {
         let Some(peer) = &shared.peer else {
             return false;

@@ -1,4 +1,4 @@
-//! Whose turn it is: from the request at the cursor to a unit, or to nothing for now.
+//! The next unit of a queue pair: from the request at the cursor to a unit, or to nothing for now.
 
 use crate::attr::{Address, QpState};
 use crate::hca::Hca;
@@ -14,31 +14,31 @@ use crate::timers::Schedule;
 use crate::unit::{Payload, Request};
 use crate::work::{Datagram, SendOp, SendWr, Status};
 
-/// What the request at the cursor leads to.
+/// Result of a look at the request at the cursor.
 enum Step {
     /// A unit goes out, as it was cut.
     Unit,
-    /// Look at the cursor again.
+    /// The cursor has to be looked at again.
     Again,
     /// Nothing can go out now.
     Idle,
-    /// Our GID is not bound: as if the unit had been lost on its way.
+    /// The source GID is not bound: the unit is treated as lost on its way.
     NoRoute,
 }
 
-/// What one look at a QP goes by.
+/// Arguments of one look at a QP.
 pub(super) struct Turn<'a, P> {
     pub(super) now: Time,
     unit_bytes: u32,
     pub(super) paths: &'a mut P,
     pub(super) schedule: &'a mut Schedule,
-    /// The unit that goes out next. Here and not in what each step returns, since a unit takes many steps.
+    /// The unit that goes out next. It is here and not in the results of the steps, since a unit takes many steps.
     cut: Cut,
 }
 
 impl<R: Clone> Hca<R> {
-    /// A QP that may have units to send: ask it with [`Hca::poll_transmit`], which puts it back at
-    /// the end when it may have more. So the QPs take turns.
+    /// Takes a QP that may have units to send. [`Hca::poll_transmit`] makes the units, and puts the QP back at the end
+    /// when it may have more. So the QPs take turns.
     #[inline]
     pub fn next_ready(&mut self) -> Option<QpId> {
         let id = self.schedule.pop_ready()?;
@@ -48,13 +48,13 @@ impl<R: Clone> Hca<R> {
         Some(id)
     }
 
-    /// Whether [`Hca::next_ready`] may name one.
+    /// Whether [`Hca::next_ready`] may return a QP.
     #[inline]
     pub fn has_ready(&self) -> bool {
         self.schedule.has_ready()
     }
 
-    /// A path takes units again: the QPs that wait for one may have units to send, or answers.
+    /// Notes that a path takes units again: the QPs that wait for one may have units to send, or answers.
     pub fn path_has_room(&mut self) {
         for id in self.schedule.take_held_up() {
             if let Some(qp) = self.qps.get_mut(id.0) {
@@ -65,10 +65,9 @@ impl<R: Clone> Hca<R> {
         }
     }
 
-    /// The next unit of a QP. `paths` tells where the peer of a connection is, see [`Paths`]: for
-    /// one on this host a unit has at most `unit_bytes` rounded down to whole packets, but at least
-    /// one packet; on a wire it is one packet. Requests that fail on our side, and those that need
-    /// no unit, are dealt with on the way.
+    /// Makes the next unit of a QP. `paths` knows the places of peers, see [`Paths`]: for a peer on this host a unit
+    /// has at most `unit_bytes` rounded down to whole packets, but at least one packet; on a wire it is one packet.
+    /// Requests that fail on this side, and those that need no unit, are finished on the way.
     #[inline(always)]
     pub fn poll_transmit(
         &mut self,
@@ -83,7 +82,7 @@ impl<R: Clone> Hca<R> {
         }
     }
 
-    /// Out of the way of what is done for every message.
+    /// A function of its own, to keep it out of the path of every message.
     #[cold]
     #[inline(never)]
     fn poll_live(
@@ -121,8 +120,8 @@ impl<R: Clone> Hca<R> {
 }
 
 impl<R: Clone> Qp<R> {
-    /// The next unit: what was lost of a READ or atomic, else the one at the cursor. Units are
-    /// large: each is made in the caller's place by the last thing that is done here.
+    /// Makes the next unit: the one that asks for lost data of a READ or atomic, else the one at the cursor. Units are
+    /// large: each is made in the caller's place by the last call here.
     #[inline(never)]
     fn transmit<P: Paths>(
         &mut self,
@@ -232,7 +231,7 @@ impl<R: Clone> Qp<R> {
         Ok(Step::Unit)
     }
 
-    /// Where the peer of a connection is.
+    /// Returns the path to the peer of a connection.
     #[inline]
     fn path(&mut self, shared: &Shared<R>, paths: &mut impl Paths) -> Option<Path> {
         let address = &self.attr.address;
@@ -248,7 +247,7 @@ impl<R: Clone> Qp<R> {
         })
     }
 
-    /// What the next unit is to its path.
+    /// Returns the flow of the next unit.
     #[cold]
     fn flow(&self, index: usize) -> Flow {
         match self.requester.queue[index].wr.op {
@@ -257,14 +256,14 @@ impl<R: Clone> Qp<R> {
         }
     }
 
-    /// Whether what is owed to the peer has to wait for its path.
+    /// Whether answers owed to the peer have to wait for its path.
     #[cold]
     pub(crate) fn answers_wait(&mut self, shared: &Shared<R>, paths: &mut impl Paths) -> bool {
         let path = self.path(shared, paths);
         path.is_some_and(|path| paths.is_full(path, Flow::Answer))
     }
 
-    /// A request for what was lost of a READ or atomic.
+    /// Makes a request for lost data of a READ or atomic.
     #[cold]
     fn ask_again<P: Paths>(&mut self, shared: &Shared<R>, turn: &mut Turn<'_, P>) -> Option<Step> {
         let hole = self.requester.awaiting.first_lost()?;
@@ -277,14 +276,14 @@ impl<R: Clone> Qp<R> {
         Some(Step::Unit)
     }
 
-    /// Where a request goes.
+    /// Returns the destination address of a request.
     #[inline]
     fn address_of(&self, index: usize) -> &Address {
         self.datagram(&self.requester.queue[index].wr)
             .map_or(&self.attr.address, |datagram| &datagram.address)
     }
 
-    /// The destination of a request that has its own.
+    /// Returns the destination of a request that has its own.
     #[inline]
     pub(super) fn datagram<'a>(&self, wr: &'a SendWr<R>) -> Option<&'a Datagram> {
         match self.is_connected() {

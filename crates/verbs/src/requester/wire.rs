@@ -1,5 +1,5 @@
-//! What a wire asks of the requester: a window that adapts to losses, acknowledgements asked for,
-//! slices of READs, and a probe when nothing comes back.
+//! State of a requester for a peer behind a wire: a window that adapts to losses, requests for acknowledgements, slices
+//! of READs, and a probe when nothing comes back.
 //!
 //! ```text
 //!   unacked                          next        sent
@@ -14,9 +14,9 @@
 //!               asked for; then after twice the time, and so on until the local ACK time-out
 //! ```
 //!
-//! The probe is a repeated request like any other (IBTA 9.7.5): it finds out about lost tails and
-//! lost answers long before the local ACK time-out, which is tens of milliseconds, and does not count
-//! as a retry. The answer to it covers everything that arrived.
+//! The probe is a repeated request like any other (IBTA 9.7.5): it finds lost tails and lost answers long before the
+//! local ACK time-out, which is tens of milliseconds, and does not count as a retry. The answer to it covers everything
+//! that arrived.
 
 use core::time::Duration;
 
@@ -26,8 +26,8 @@ use crate::requester::credit::Credit;
 use crate::requester::rate::Rate;
 use crate::time::Time;
 
-/// Packets of a fresh connection's window, of the smallest and of the largest one. The smallest keeps
-/// an answer coming back while others are lost; the largest fits a socket's receive buffer.
+/// Window of a fresh connection, smallest and largest window, in packets. The smallest keeps an answer coming back
+/// while others are lost; the largest fits a socket's receive buffer.
 const WINDOW_FIRST: u32 = 64;
 const WINDOW_MIN: u32 = 16;
 pub(super) const WINDOW_MAX: u32 = 1024;
@@ -35,21 +35,22 @@ pub(super) const WINDOW_MAX: u32 = 1024;
 /// The same largest window in bytes.
 pub(super) const WINDOW_BYTES: u32 = 2 << 20;
 
-/// Packets after which an acknowledgement is asked for, whatever they are.
+/// Packets of any kind after which an acknowledgement is asked for.
 const ACK_EVERY: u32 = 16;
 
-/// Packets of the answer to one READ request, by how many READs may be outstanding.
+/// Fewest and most packets of the answer to one READ request; how many depends on the READs that may be outstanding.
 pub(super) const READ_SLICE_MIN: u32 = 32;
 pub(super) const READ_SLICE_MAX: u32 = 128;
 
-/// Patience before the first round trip is known, what is always added to round trips because both
-/// ends share their processor with others, and the longest of all.
+/// Patience before the first round trip is known; the time that is always added to round trips, because both ends share
+/// their processor with others; and the longest patience.
 const PATIENCE_FIRST: Duration = Duration::from_millis(5);
 const PATIENCE_EXTRA: Duration = Duration::from_micros(250);
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
 
-/// For so long a host may not answer because its processors have other work, as both have while a VM migrates between them:
-/// time-outs that are longer are enough as they are. No more than four times what was asked for, which is two doublings.
+/// Time for which a host may not answer because its processors have other work, as both have while a VM migrates
+/// between them: longer time-outs are enough as they are. Time-outs become at most four times what was asked for, which
+/// is two doublings.
 const BUSY_HOST: Duration = Duration::from_millis(16);
 const DOUBLED_MOST: u32 = 2;
 
@@ -63,32 +64,32 @@ pub(crate) struct Wire {
     /// Packets answered since the last loss, and between losses on average.
     run: u32,
     usual_run: u32,
-    /// A loss before this PSN has shrunk the window already.
+    /// PSN before which a loss has shrunk the window already.
     shrunk_until: Option<Psn>,
     /// Packets sent since an acknowledgement was asked for.
     pub(super) unasked: u32,
-    /// Round trip, smoothed, and its deviation.
+    /// Smoothed round trip, and its deviation.
     pub(super) round_trip: Option<(Duration, Duration)>,
-    /// The shortest one seen.
+    /// The shortest round trip seen.
     pub(super) shortest: Duration,
-    /// A packet whose answer will tell the round trip.
+    /// Packet whose answer will give the round trip, and when it was sent.
     sample: Option<(Psn, Time)>,
-    /// An acknowledgement was asked for up to there.
+    /// PSN up to which an acknowledgement was asked for.
     asked: Option<Psn>,
-    /// A round trip that was just measured.
+    /// The round trip that was just measured.
     pub(super) newest: Option<Duration>,
     pub(super) probe_at: Option<Time>,
-    /// Probes since anything came back.
+    /// Number of probes since anything came back.
     pub(super) probes: u32,
-    /// How often patience has been doubled since it was last known to be enough.
+    /// Number of times that patience was doubled since it was last known to be enough.
     doubled: u32,
-    /// A packet whose answer should have told the round trip went again as a probe: the answer may be
+    /// Whether the packet whose answer should give the round trip was sent again as a probe, so that the answer may be
     /// to either.
     ambiguous: bool,
     pub(crate) rate: Option<Rate>,
-    /// A packet waits for the rate.
+    /// Whether a packet waits for the rate.
     pub(crate) held: bool,
-    /// What the peer has room for, if it says so.
+    /// Credits of the peer, if it sends any.
     pub(super) credit: Option<Credit>,
 }
 
@@ -119,7 +120,7 @@ impl Default for Wire {
 }
 
 impl Wire {
-    /// Packets that may be on their way. While nothing comes back, one at a time is enough.
+    /// Returns how many packets may be on their way. While nothing comes back, one at a time is enough.
     pub(super) fn room(&self, holds_back: bool) -> u32 {
         match (self.probes, holds_back) {
             (0, false) => self.window,
@@ -128,7 +129,7 @@ impl Wire {
         }
     }
 
-    /// Whether an answer is due that was asked for.
+    /// Whether an answer that was asked for is due.
     pub(super) fn waits_for_answer(&self, unacked: Psn) -> bool {
         self.asked.is_some_and(|psn| unacked.is_before(psn))
     }
@@ -137,7 +138,7 @@ impl Wire {
         (self.window / 4).clamp(1, ACK_EVERY)
     }
 
-    /// Two round trips, or one and four deviations (as RFC 6298 2.3), doubled by every probe.
+    /// Returns the patience: two round trips, or one and four deviations (as RFC 6298 2.3), doubled by every probe.
     pub(super) fn patience(&self) -> Duration {
         let base = match self.round_trip {
             Some((mean, deviation)) => mean + mean.max(4 * deviation) + PATIENCE_EXTRA,
@@ -172,7 +173,7 @@ impl Wire {
         }
     }
 
-    /// So many packets have been answered; `more` are on their way.
+    /// Notes that `packets` have been answered; `more` are on their way.
     pub(super) fn answered(&mut self, packets: u32, unacked: Psn, more: bool, now: Time) {
         self.probes = 0;
         if !self.ambiguous {
@@ -194,7 +195,7 @@ impl Wire {
         self.probe_at = more.then(|| now + self.patience());
     }
 
-    /// RFC 6298 2.2 and 2.3.
+    /// Takes in a measured round trip, by RFC 6298 2.2 and 2.3.
     fn measured(&mut self, sample: Duration) {
         self.newest = Some(sample);
         self.shortest = self.shortest.min(sample);
@@ -207,15 +208,15 @@ impl Wire {
         });
     }
 
-    /// Packets queue somewhere for longer than is of use to anybody.
+    /// Shrinks the window: packets queue somewhere for longer than is useful.
     pub(super) fn relieve(&mut self) {
         self.window = (self.window - self.window / 4).max(WINDOW_MIN);
         self.threshold = self.window;
     }
 
-    /// How long the local ACK time-out may last: between one and four times what the connection's
-    /// owner asked for (IBTA 9.7.6.1.3), longer the longer round trips are. What goes again tells no round trip, so each
-    /// attempt that went in vain doubles a time in which a host may just have had too much else to do.
+    /// Returns the local ACK time-out: between one and four times what the connection's owner asked for (IBTA
+    /// 9.7.6.1.3), longer for longer round trips. Packets that are sent again give no round trip. So each attempt in
+    /// vain doubles a time-out within which a host may just have been busy.
     pub(super) fn ack_timeout(&self, asked: Duration, retries: u8) -> Duration {
         let (mean, deviation) = self.round_trip.unwrap_or_default();
         let most = 4 * asked;
@@ -224,7 +225,8 @@ impl Wire {
         expected.max(doubled.min(most).min(BUSY_HOST))
     }
 
-    /// Data was lost; `sent` is one after the newest packet. Counts once for all that was on its way.
+    /// Notes that data was lost; `sent` is one after the newest packet. It counts once for all packets that were on
+    /// their way.
     pub(super) fn lost(&mut self, sent: Psn) {
         if self.shrunk_until.is_none() {
             self.shrunk_until = Some(sent);
@@ -242,19 +244,19 @@ impl Wire {
         self.threshold = self.window;
     }
 
-    /// Round trips are more than twice the shortest: our packets wait somewhere.
+    /// Whether round trips are more than twice the shortest, so that packets wait somewhere.
     fn queues_build_up(&self) -> bool {
         let mean = self.round_trip.map(|(mean, _)| mean);
         mean.is_some_and(|mean| mean > 2 * self.shortest + PATIENCE_EXTRA)
     }
 
-    /// The oldest packet goes again, and the next time it takes longer.
+    /// Notes that the oldest packet goes again; the next time it takes longer.
     pub(super) fn probe(&mut self) {
         self.probes += 1;
         self.doubled += 1;
     }
 
-    /// Nobody was there to answer.
+    /// Forgets the silence of a peer that could not answer.
     pub(super) fn forget_silence(&mut self) {
         self.probe_at = None;
         self.sample = None;
@@ -266,7 +268,7 @@ impl Wire {
         self.unasked = 0;
     }
 
-    /// The rate before it is limited: a window each round trip.
+    /// Returns the rate before it is limited: a window each round trip.
     pub(super) fn free_rate(&self, mtu: u32) -> u64 {
         let round_trip = self.round_trip.map_or(PATIENCE_FIRST, |(mean, _)| mean);
         let nanoseconds = (round_trip.as_nanos() as u64).max(1000);
@@ -275,7 +277,7 @@ impl Wire {
 }
 
 impl Wire {
-    /// Takes the price of a packet, unless it is too early for one.
+    /// Takes the cost of a packet from the rate, unless it is too early for one.
     pub(super) fn pays(&mut self, bytes: u64, now: Time) -> bool {
         let Some(rate) = &mut self.rate else {
             return true;

@@ -1,12 +1,12 @@
-//! Whether a unit has any effect: who sent it, to whom, and in which state that one is
-//! (IBTA 9.6.1). What fails here is dropped without a word.
+//! Admission of units by their sender, their receiver, and the receiver's state (IBTA 9.6.1). A unit that fails here is
+//! dropped without an answer.
 
 use crate::counters::Drops;
 use crate::qp::Qp;
 use crate::shared::Shared;
 use crate::unit::{Request, RequestOp, RequestTail};
 
-/// Why a unit was dropped.
+/// Reason why a unit was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Drop {
     UnknownQp,

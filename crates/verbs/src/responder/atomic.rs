@@ -1,4 +1,4 @@
-//! Atomics: done once, answered as often as asked.
+//! Atomics, which are done once and answered as often as they are asked for.
 
 use core::cell::RefCell;
 
@@ -75,8 +75,8 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         replays.push_back(Replay { psn, old });
     }
 
-    /// What the atomic with that PSN answered; forgotten when the peer has had more outstanding
-    /// than agreed, and than are kept anyway.
+    /// Returns the answer of the atomic with that PSN. It is forgotten when the peer has had more outstanding than were
+    /// agreed, and more than are kept anyway.
     pub(super) fn replayed(&self, psn: Psn) -> Option<u64> {
         let replays = &self.qp.responder.replays;
         let found = replays.iter().rev().find(|replay| replay.psn == psn);

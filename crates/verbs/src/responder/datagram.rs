@@ -1,4 +1,4 @@
-//! Datagrams: taken whole or not at all, never answered.
+//! Datagrams, which are taken whole or not at all, and never answered.
 
 use crate::buffers::{MoveError, total};
 use crate::enclosed::Incoming;
@@ -8,15 +8,15 @@ use crate::responder::Delivery;
 use crate::responder::admit::Drop;
 use crate::work::{RecvWr, Sge, Status, WcOp};
 
-/// What becomes of a receive that a datagram took.
+/// Outcome of a receive that a datagram took.
 enum Outcome {
-    /// Filled with so many bytes, or they go with the completion.
+    /// The number of bytes that fill it, and the enclosed message if they go with the completion.
     Filled(u32, Option<u32>),
-    /// Too short. The QP goes on: otherwise any sender who knows the key could end it.
+    /// Too short. The QP goes on: otherwise any sender that knows the Q_Key could end it.
     Short,
-    /// Bad in itself, which is its owner's fault: the QP goes to ERR.
+    /// Bad in itself, by its owner's fault: the QP goes to ERR.
     Bad(Status),
-    /// The sender's memory is gone, or memory is late: as if nothing had come.
+    /// The sender's memory is gone, or memory is late: treated as if nothing had come.
     NotMoved,
 }
 

@@ -1,4 +1,4 @@
-//! A unit of a connection: in its turn, again, or too early (IBTA 9.7.1).
+//! Execution of a unit of a connection: in its turn, again, or too early (IBTA 9.7.1).
 
 use vrdma_wire::Psn;
 
@@ -31,7 +31,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         }
     }
 
-    /// The first message tells the owner that the peer is there (IBTA 11.6.3).
+    /// Tells the owner at the first message that the peer is there (IBTA 11.6.3).
     pub(super) fn note_established(&mut self) {
         let seen = core::mem::replace(&mut self.qp.responder.established, true);
         if !seen && self.qp.state() == QpState::Rtr {
@@ -39,7 +39,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         }
     }
 
-    // In the place of its two callers: what it returns is large.
+    // Inlined into its two callers, since its result is large.
     #[inline(always)]
     pub(super) fn execute(&mut self) -> Result<ResponseBody<R>, Refusal> {
         match self.request.op {
@@ -58,7 +58,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         }
     }
 
-    /// The unit is executed: the next one is awaited.
+    /// Moves on to the next unit, after one was executed.
     pub(super) fn advance(&mut self) {
         let responder = &self.qp.responder;
         debug_assert!(
@@ -79,7 +79,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         }
     }
 
-    /// Whoever did not ask for an acknowledgement is told with a later one (IBTA 9.7.5).
+    /// Accepts an executed unit. A peer that did not ask for an acknowledgement gets it with a later one (IBTA 9.7.5).
     fn accept(&mut self, body: ResponseBody<R>) -> Option<Response<R>> {
         self.advance();
         if matches!(body, ResponseBody::Ack) && !self.request.ack_request {
@@ -99,7 +99,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         Some(self.answer(psn, body))
     }
 
-    /// Puts an acknowledgement into the one before it.
+    /// Merges an acknowledgement into the unsent one before it, if possible.
     #[inline]
     fn is_said_by_unheard(&mut self, psn: Psn) -> bool {
         let (source, destination) = (self.qp.qpn, self.request.source);
@@ -117,7 +117,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         true
     }
 
-    /// First and last, lengths and PSNs have to go with the message under way (IBTA 9.7.4).
+    /// Checks that first and last, lengths and PSNs fit the message under way (IBTA 9.7.4).
     #[inline]
     pub(super) fn check_shape(&self) -> Result<(), Refusal> {
         let request = self.request;
@@ -135,8 +135,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
             .ok_or(Refusal::Invalid)
     }
 
-    /// The PSNs taken have to be those of our path MTU, and only the last unit of a message may end
-    /// inside a packet.
+    /// Whether the PSNs taken fit this end's path MTU. Only the last unit of a message may end inside a packet.
     fn length_is_valid(&self) -> bool {
         let request = self.request;
         let mtu = self.qp.attr.path_mtu;
@@ -163,14 +162,14 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         }
     }
 
-    /// A request seen before: its effects stand, its answer may have been lost (IBTA 9.7.5).
-    /// READs are done again, atomics answered from memory.
+    /// Handles a request seen before: its effects stand, but its answer may have been lost (IBTA 9.7.5). READs are done
+    /// again, atomics are answered with the remembered word.
     fn repeat(&mut self) -> Option<Response<R>> {
         if self.goes_beyond() {
             return self.take_in_longer();
         }
         self.shared.counters.duplicates += 1;
-        // The peer has gone back: another gap is news.
+        // The peer has gone back, so another gap has to be reported.
         self.qp.responder.told = false;
         let psn = self.request.psn;
         match self.request.op {
@@ -198,8 +197,9 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         self.request.packets > behind
     }
 
-    /// The begin was done as a shorter unit, before the connection changed from a wire to memory copy or back, which have units
-    /// of other lengths. A READ is done as a whole; of all else the peer sends what is missing.
+    /// Handles a unit whose begin was done as a shorter unit, before the connection changed from a wire to memory copy
+    /// or back: the lengths of units differ between them. A READ is done as a whole; for other operations, the peer
+    /// sends what is missing.
     fn take_in_longer(&mut self) -> Option<Response<R>> {
         self.qp.responder.told = false;
         match self.request.op {
@@ -208,9 +208,9 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         }
     }
 
-    /// The newest PSN covers everything that the peer may be about to repeat. Where READs or atomics
-    /// have been answered since, only the repeated unit is acknowledged: a peer that has gone back
-    /// would take more as the loss of data that it has just asked for again (IBTA 9.7.3).
+    /// Returns the PSN that acknowledges a repeated unit. The newest PSN covers everything that the peer may be about
+    /// to repeat. Where READs or atomics have been answered since, only the repeated unit is acknowledged: a peer that
+    /// has gone back would take more as the loss of data that it has just asked for again (IBTA 9.7.3).
     fn last_psn_repeated(&self) -> Psn {
         let responder = &self.qp.responder;
         let end = self.request.psn.plus(self.request.packets);
@@ -225,7 +225,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         end.plus(u32::MAX)
     }
 
-    /// A repeated READ takes the PSNs of its answer, all of them old ones.
+    /// Checks that a repeated READ takes the PSNs of its answer, all of them old ones.
     fn check_repeated_read(&self, length: u32) -> Result<(), Refusal> {
         let behind = self.qp.responder.expected.since(self.request.psn);
         let packets = self.qp.attr.path_mtu.packets(length);
@@ -234,7 +234,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
             .ok_or(Refusal::Invalid)
     }
 
-    /// Said once; the peer goes back, and until then everything is too early (IBTA 9.7.5.2).
+    /// Reports a gap once. The peer goes back, and until then everything is too early (IBTA 9.7.5.2).
     fn report_gap(&mut self) -> Option<Response<R>> {
         if core::mem::replace(&mut self.qp.responder.told, true) {
             self.shared.counters.drops.out_of_sequence += 1;

@@ -37,7 +37,7 @@ use crate::shared::Shared;
 use crate::unit::{Request, Response};
 use crate::work::{RecvWr, Remote};
 
-/// The message under way.
+/// State of the message under way.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Message {
     /// Between messages.
@@ -51,7 +51,7 @@ pub(crate) enum Message {
     },
     /// A WRITE into the memory that its first unit named.
     Write {
-        /// Where the next byte goes.
+        /// Place of the next byte.
         remote: Remote,
         /// Bytes to come.
         left: u32,
@@ -60,15 +60,15 @@ pub(crate) enum Message {
     },
 }
 
-/// Atomics that are answered again at least, however few were agreed: a peer that goes on after a crash may ask again for
+/// Fewest atomics whose answers are kept, however few were agreed: a peer that goes on after a crash may ask again for
 /// those of its last turn.
 pub const REPLAYS_MIN: usize = 16;
 
-/// An atomic that was done, for the case that its response is lost.
+/// An atomic that was done, kept in case its response is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Replay {
     pub(crate) psn: Psn,
-    /// The word before.
+    /// The word before the atomic.
     pub(crate) old: u64,
 }
 
@@ -79,23 +79,23 @@ pub(crate) struct Responder {
     pub(crate) expected: Psn,
     /// Messages completed.
     pub(crate) msn: u32,
-    /// The peer was told that it has to go back: nothing more to say until it does.
+    /// Whether the peer was told to go back: nothing more is reported until it does.
     pub(crate) told: bool,
-    /// Something has arrived since RTR.
+    /// Whether anything has arrived since RTR.
     pub(crate) established: bool,
-    /// Unreliable connections: messages that had no right to what they named.
+    /// On unreliable connections, the number of messages without a right to the memory that they named.
     pub(crate) rights_faults: u32,
     pub(crate) message: Message,
-    /// Where the newest READ or atomic began.
+    /// PSN at which the newest READ or atomic began.
     pub(crate) newest_data: Option<Psn>,
-    /// Newest last; bounded by `max_dest_rd_atomic`.
+    /// Newest last; bounded by `max_dest_rd_atomic`, or by `REPLAYS_MIN` if that is more.
     pub(crate) replays: VecDeque<Replay>,
-    /// What a peer behind a wire has not been sent yet.
+    /// Answers that a peer behind a wire has not been sent yet.
     pub(crate) replies: Replies,
 }
 
 impl Responder {
-    /// RTR: the peer's first PSN is known.
+    /// Starts in RTR: the peer's first PSN is known.
     pub(crate) fn start(&mut self, psn: Psn) {
         self.expected = psn;
     }
@@ -104,7 +104,7 @@ impl Responder {
         self.expected
     }
 
-    /// The next receive to give back in ERR: the one in use came first.
+    /// Takes the next receive to give back in ERR: the one in use comes first.
     pub(crate) fn take_oldest(&mut self) -> Option<RecvWr> {
         match core::mem::take(&mut self.message) {
             Message::Send { receive, .. } => Some(receive),
@@ -121,22 +121,22 @@ impl Responder {
     }
 }
 
-/// One unit on its way in; `memory` is ours.
+/// One incoming unit; `memory` is this adapter's.
 pub(crate) struct Delivery<'a, R, M> {
     qp: &'a mut Qp<R>,
     shared: &'a mut Shared<R>,
     request: &'a Request<R>,
     payload: Carried<'a, R, M>,
-    /// Bytes of it.
+    /// Number of bytes of the payload.
     bytes: u64,
     memory: &'a M,
     unheard: &'a mut Option<Response<R>>,
 }
 
 impl<R: Clone> Hca<R> {
-    /// Takes in a request unit. `source` is where its payload is: in the memory of the requester's
-    /// side, or in the packet that brought it; `memory` is ours. The response carries its own route back. Units that are dropped,
-    /// datagrams, and gaps that were reported already have none.
+    /// Takes in a request unit. Its payload is in `source`: in the memory of the requester's side, or in the packet
+    /// that brought it. `memory` is this adapter's. The response carries its own route back. There is no response to
+    /// units that are dropped, to datagrams, and to gaps that were reported already.
     pub fn deliver<M: Memory<Region = R>>(
         &mut self,
         request: &Request<R>,
@@ -146,8 +146,8 @@ impl<R: Clone> Hca<R> {
         self.deliver_in_row(request, source, memory, &mut None)
     }
 
-    /// The same for one of several in a row. An acknowledgement that the peer has not heard of yet stands for this request too, if
-    /// it is of the same connection, and nothing is returned then (IBTA 9.7.5).
+    /// Does the same for one request of several in a row. If `unheard` is an acknowledgement of the same connection
+    /// that the peer has not heard of yet, it is extended to this request, and nothing is returned (IBTA 9.7.5).
     pub fn deliver_in_row<M: Memory<Region = R>>(
         &mut self,
         request: &Request<R>,

@@ -1,4 +1,4 @@
-//! RDMA READ: answered with references; the requester's side copies.
+//! RDMA READ, which is answered with references; the requester's side copies.
 
 use crate::attr::Access;
 use crate::memory::{Gather, Memory};
@@ -8,7 +8,7 @@ use crate::unit::ResponseBody;
 use crate::work::Remote;
 
 impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
-    /// An empty READ names nothing (IBTA 9.7.4).
+    /// Answers a READ. An empty one names no memory (IBTA 9.7.4).
     pub(super) fn read(&self, remote: Remote, length: u32) -> Result<ResponseBody<R>, Refusal> {
         self.check_right(Access::REMOTE_READ)?;
         if length > self.shared.limits.message_bytes {
@@ -23,7 +23,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         Ok(ResponseBody::Read(data))
     }
 
-    /// The QP itself has to offer READs or atomics, and room for one (IBTA 9.7.4).
+    /// Checks that the QP itself offers READs or atomics, and has room for one (IBTA 9.7.4).
     pub(super) fn check_right(&self, right: Access) -> Result<(), Refusal> {
         let attr = &self.qp.attr;
         (attr.access.contains(right) && attr.max_dest_rd_atomic > 0)

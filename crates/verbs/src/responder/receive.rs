@@ -12,17 +12,17 @@ use crate::srq::RECEIVE_WINDOW;
 use crate::unit::{Request, RequestOp, RequestTail};
 use crate::work::{Completion, Output, RecvWr, Status, Tail, WcOp};
 
-/// Where a receive for a unit is to come from.
+/// Queue that has the receive for a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReceiveQueue {
     /// The QP's own receive queue.
     Own(QpId),
-    /// A shared one.
+    /// A shared receive queue.
     Shared(SrqId),
 }
 
 impl<R: Clone> Hca<R> {
-    /// How many receives the QP's own queue takes now; zero in RESET and with a shared queue.
+    /// Returns how many receives the QP's own queue takes now; zero in RESET and with a shared queue.
     pub fn receive_room(&self, id: QpId) -> u32 {
         match self.qps.get(id.0) {
             Some(qp) if qp.takes_receives() => (RECEIVE_WINDOW - qp.responder.queue.len()) as u32,
@@ -51,8 +51,8 @@ impl<R: Clone> Hca<R> {
         Ok(())
     }
 
-    /// Whether delivering `request` would take a receive and none is staged: the front end then
-    /// fetches one and posts it before [`Hca::deliver`], or delivers without when it has none.
+    /// Returns the queue from which `request` takes a receive, if it takes one and none is staged. The front end then
+    /// fetches one and posts it before [`Hca::deliver`], or delivers without one when it has none.
     #[inline]
     pub fn wants_receive(&self, request: &Request<R>) -> Option<ReceiveQueue> {
         if !request.takes_receive() {
@@ -66,8 +66,8 @@ impl<R: Clone> Hca<R> {
 }
 
 impl<R> Request<R> {
-    /// A message takes its receive with the first unit of a SEND and with the last one of a WRITE
-    /// that carries immediate data (IBTA 9.7.5).
+    /// Whether the unit takes a receive: the first unit of a SEND does, and the last one of a WRITE with immediate data
+    /// (IBTA 9.7.5).
     pub(crate) fn takes_receive(&self) -> bool {
         match self.op {
             RequestOp::Send => self.first,
@@ -119,7 +119,7 @@ impl<R, M> Delivery<'_, R, M> {
         }
     }
 
-    /// Puts back a receive whose message did not come about.
+    /// Puts back a receive whose message was not received after all.
     pub(super) fn return_receive(&mut self, receive: RecvWr) {
         match self.qp.spec.srq.map(|srq| self.shared.srq_mut(srq)) {
             Some(Ok(srq)) => srq.receives.push_front(receive),
@@ -128,7 +128,7 @@ impl<R, M> Delivery<'_, R, M> {
         }
     }
 
-    /// The completion of a received message.
+    /// Makes the completion of a received message.
     pub(super) fn received(&self, wr_id: u64, op: WcOp, bytes: u32) -> Completion {
         let mut completion = self.qp.completion(wr_id, op, Status::Success);
         completion.byte_len = bytes;

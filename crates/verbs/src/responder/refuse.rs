@@ -1,4 +1,4 @@
-//! Refusing a unit: what the peer hears, what the owner hears, and whether the connection survives.
+//! Refusal of a unit: the answer to the peer, the event for the owner, and whether the connection survives.
 //!
 //! | refusal       | NAK                  | receive  | event             | then |
 //! |---------------|----------------------|----------|-------------------|------|
@@ -11,15 +11,15 @@
 //! | source fault  | (not a wire answer)  | kept     | -                 | waits|
 //! | late          | receiver not ready   | kept     | -                 | waits|
 //!
-//! After IBTA 9.9.3 and 11.6.2. What is late is asked for again by "receiver not ready" whatever the operation, as adapters
-//! with on-demand paging do.
+//! After IBTA 9.9.3 and 11.6.2. For late memory the answer is "receiver not ready" whatever the operation, so that the
+//! peer sends again, as adapters with on-demand paging do.
 
 use crate::memory::Memory;
 use crate::responder::{Delivery, Message};
 use crate::unit::{Nak, Response, ResponseBody};
 use crate::work::{Event, Status};
 
-/// Why a unit in its turn is not executed.
+/// Reason why a unit in its turn is not executed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Refusal {
     /// No receive posted.
@@ -36,7 +36,7 @@ pub(super) enum Refusal {
     Receive(Status),
     /// The sender's memory is gone.
     SourceFault,
-    /// Memory of either side may come yet.
+    /// Memory of either side is not there yet.
     Late,
 }
 
@@ -52,7 +52,7 @@ impl Refusal {
         }
     }
 
-    /// With which status the receive in use completes, when not flushed.
+    /// Returns the status with which the receive in use completes, when it is not flushed.
     fn receive_status(self) -> Option<Status> {
         match self {
             Self::TooLong => Some(Status::LocLen),
@@ -84,7 +84,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         Some(self.answer(self.request.psn, body))
     }
 
-    /// The first unit of a SEND has taken a receive, and will come again.
+    /// Puts back the receive that the first unit of a SEND has taken: the unit will come again.
     fn forget_first_unit(&mut self) {
         if self.request.first
             && let Message::Send { receive, .. } = core::mem::take(&mut self.qp.responder.message)

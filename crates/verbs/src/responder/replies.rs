@@ -1,11 +1,11 @@
-//! Answers to packets, waiting for their turn on the wire: in order within a queue pair, one packet
-//! or few at a time, so that a long READ holds up nobody.
+//! Answers to packets that wait for their turn on the wire. They go in order within a queue pair, one packet or a few
+//! at a time, so that a long READ holds up nobody.
 //!
 //! ```text
 //!   oldest ─► [ READ data: 5 of 64 packets sent ][ atomic ][ READ data ][ ACK: moves on in place ]
 //! ```
 //!
-//! READ data is looked up when its packet is made: a region may go while a READ is answered.
+//! READ data is looked up when its packet is made: a region may go while the READ is answered.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -21,7 +21,7 @@ use crate::time::Time;
 use crate::unit::{Nak, Request, RequestOp, Response, ResponseBody, Route};
 use crate::work::{Event, Remote};
 
-/// Answers that may wait beyond those that the peer may have outstanding: repeated ones, refusals.
+/// Most answers that may wait beyond those that the peer may have outstanding: repeated ones, refusals.
 const EXTRA: usize = 16;
 
 /// Time between two congestion notifications of one queue pair: a sender slows down once for all
@@ -41,7 +41,7 @@ enum What {
     Ack,
     Nak(Nak),
     Atomic(u64),
-    /// Data from `remote` on, `left` bytes; `begun` after the first packet.
+    /// Data from `remote` on, `left` bytes; `begun` is set after the first packet.
     Read {
         remote: Remote,
         left: u32,
@@ -49,15 +49,15 @@ enum What {
     },
 }
 
-/// What one queue pair owes its peer.
+/// Answers that one queue pair owes its peer.
 #[derive(Default)]
 pub(crate) struct Replies {
     due: VecDeque<Due>,
-    /// The peer shall be told that its packets met congestion.
+    /// Whether the peer has to be told that its packets met congestion.
     pub(crate) congestion: bool,
-    /// When it was told so last.
+    /// Time at which it was last told so.
     told: Option<Time>,
-    /// Whether an acknowledgement waits for a request of ours.
+    /// Whether an acknowledgement waits for a request of this end.
     rhythm: Rhythm,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Piece<R> {
 }
 
 impl Due {
-    /// One after its last PSN.
+    /// Returns the PSN after its last one.
     fn end(&self, mtu: Mtu) -> Psn {
         match self.what {
             What::Read { left, .. } => self.psn.plus(mtu.packets(left)),
@@ -84,7 +84,7 @@ impl Replies {
         self.due.is_empty() && !self.congestion
     }
 
-    /// A packet of the peer met congestion; true when it shall be told, at most once in
+    /// Notes that a packet of the peer met congestion. True when the peer has to be told, at most once in
     /// [`CONGESTION_PAUSE`].
     pub(crate) fn note_mark(&mut self, now: Time) -> bool {
         let recent = self
@@ -97,23 +97,23 @@ impl Replies {
         !recent
     }
 
-    /// A request of ours goes out; true if what is due waited for it.
+    /// Notes that a request of this end goes out; true if due answers waited for it.
     #[inline]
     pub(crate) fn go_along(&mut self, now: Time) -> bool {
         self.rhythm.answer(now)
     }
 
-    /// Time has passed.
+    /// Ends waits that have lasted long enough.
     pub(crate) fn expire(&mut self, now: Time) {
         self.rhythm.expire(now);
     }
 
-    /// Until when all that is due waits for a request of ours.
+    /// Returns until when all due answers wait for a request of this end.
     pub(crate) fn wait_until(&self) -> Option<Time> {
         self.rhythm.holds_until().filter(|_| !self.congestion)
     }
 
-    /// READ data is next, which its rate may hold back.
+    /// Whether READ data is next, which its rate may hold back.
     pub(crate) fn begins_with_data(&self) -> bool {
         let next = self.due.front();
         next.is_some_and(|due| matches!(due.what, What::Read { .. }))
@@ -125,7 +125,7 @@ impl Replies {
         }
     }
 
-    /// A READ asked for again from some PSN on replaces what is still to come of it: the peer has
+    /// Adds a READ. One that is asked for again from some PSN on replaces what is still to come of it: the peer has
     /// gone back to there (IBTA 9.4.4). It goes before what follows it.
     fn push_read(&mut self, read: Due, mtu: Mtu) {
         debug_assert!(matches!(read.what, What::Read { .. }));
@@ -144,7 +144,7 @@ impl Replies {
         }
     }
 
-    /// An acknowledgement covers those before it, so the newest is enough (IBTA 9.7.5.1.2).
+    /// Adds an acknowledgement. It covers those before it, so the newest is enough (IBTA 9.7.5.1.2).
     fn push_plain(&mut self, due: Due) {
         match self.due.back_mut() {
             Some(newest) if newest.what == What::Ack => {
@@ -159,7 +159,7 @@ impl Replies {
 }
 
 impl<R> Qp<R> {
-    /// Takes in the answer to a packet. What does not fit is lost as if the wire had lost it.
+    /// Adds the answer to a packet. An answer that does not fit is lost as if the wire had lost it.
     pub(crate) fn owe(&mut self, request: &Request<R>, response: &Response<R>, now: Time) {
         let what = match (&response.body, &request.op) {
             (ResponseBody::Read(_), RequestOp::Read { remote, length }) => What::Read {
@@ -194,7 +194,7 @@ impl<R> Qp<R> {
 }
 
 impl<R> Qp<R> {
-    /// Whether what is owed goes with the next request of this queue pair, or a little later.
+    /// Whether due answers go with the next request of this queue pair, or a little later.
     pub(crate) fn answer_waits(&mut self, now: Time) -> bool {
         self.responder.replies.expire(now);
         self.responder.replies.wait_until().is_some()
@@ -202,8 +202,8 @@ impl<R> Qp<R> {
 }
 
 impl<R: Clone> Qp<R> {
-    /// The next packet of what is owed, or up to `most` of READ data, in ERR too: the peer has yet to
-    /// hear what was done before, and why it ended.
+    /// Makes the next packet of the due answers, or up to `most` packets of READ data. It does so in ERR, too: the peer
+    /// still has to hear what was done before, and why the connection ended.
     pub(crate) fn next_piece(&mut self, shared: &mut Shared<R>, most: u32) -> Option<Piece<R>> {
         let due = *self.responder.replies.due.front()?;
         let Some(route) = shared.route(&self.attr.address) else {
@@ -244,7 +244,7 @@ impl<R: Clone> Qp<R> {
         Some(data)
     }
 
-    /// The oldest READ goes on behind the packets just made.
+    /// Moves the oldest READ on behind the packets just made.
     fn advance_read(&mut self, remote: Remote, length: u32, left: u32) {
         let mtu = self.attr.path_mtu;
         debug_assert!(length <= left, "no more than what was asked for");
@@ -264,7 +264,7 @@ impl<R: Clone> Qp<R> {
         }
     }
 
-    /// The region went while it was read (IBTA 9.7.4).
+    /// Refuses a READ whose region went while it was read (IBTA 9.7.4).
     fn refuse_read(&mut self, shared: &mut Shared<R>, due: &Due, route: Route) -> Piece<R> {
         shared.counters.naks_sent += 1;
         shared.event(Event::QpAccessError(self.id));

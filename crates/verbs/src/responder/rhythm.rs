@@ -6,34 +6,34 @@
 //!                  ▲                └─ another message, or HOLD is over ──► from the beginning
 //!                  └ answered ENOUGH times: it waits for the request, for HOLD at most
 //! ```
-//! By itself an acknowledgement costs each end a system call, and an end that sleeps a wake-up: as
-//! much as the message. Where nobody answers it must not wait: its sender may wait for it.
+//! By itself an acknowledgement costs each end a system call, and a sleeping end a wake-up: as much as the message.
+//! Without an answer the acknowledgement must not wait, because the sender may wait for it.
 
 use core::time::Duration;
 
 use crate::time::Time;
 
-/// How long an acknowledgement waits for a request of ours, and how quickly one has to follow to be an
-/// answer: what it takes to wake a program and to be woken by it, several times over, and far less than
-/// what a peer waits before it asks again.
+/// Time for which an acknowledgement waits for a request of this end, and within which a request has to follow to count
+/// as an answer. It is several times what it takes to wake a program and to be woken by it, and far less than what a
+/// peer waits before it asks again.
 const HOLD: Duration = Duration::from_micros(50);
 
 /// Answers in a row after which the next one is expected.
 const ENOUGH: u8 = 4;
 
-/// See the module.
+/// The rhythm of one queue pair, as the module describes it.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Rhythm {
-    /// An acknowledgement became due then, and no request of ours has gone since.
+    /// Time at which an acknowledgement became due, if no request of this end has gone since.
     heard: Option<Time>,
-    /// Answers in a row.
+    /// Number of answers in a row.
     answers: u8,
-    /// It waits for our request.
+    /// Whether an acknowledgement waits for a request of this end.
     holds: bool,
 }
 
 impl Rhythm {
-    /// An acknowledgement is due; true if it shall wait.
+    /// Notes that an acknowledgement is due; true if it has to wait.
     pub(super) fn hear(&mut self, now: Time) -> bool {
         if self.heard.replace(now).is_some() {
             self.answers = 0;
@@ -42,7 +42,7 @@ impl Rhythm {
         self.holds
     }
 
-    /// A request of ours goes out; true if an acknowledgement waits for it.
+    /// Notes that a request of this end goes out; true if an acknowledgement waits for it.
     #[inline]
     pub(super) fn answer(&mut self, now: Time) -> bool {
         let Some(heard) = self.heard.take() else {
@@ -55,19 +55,19 @@ impl Rhythm {
         core::mem::take(&mut self.holds)
     }
 
-    /// Time has passed: what has waited for long enough waits no more.
+    /// Ends a wait that has lasted long enough.
     pub(super) fn expire(&mut self, now: Time) {
         if self.holds_until().is_some_and(|until| until <= now) {
             self.holds = false;
         }
     }
 
-    /// Something has to go that must not wait.
+    /// Ends a wait, since something has to go at once.
     pub(super) fn hurry(&mut self) {
         self.holds = false;
     }
 
-    /// Until when an acknowledgement waits.
+    /// Returns until when an acknowledgement waits.
     pub(super) fn holds_until(&self) -> Option<Time> {
         self.heard.filter(|_| self.holds).map(|heard| heard + HOLD)
     }
@@ -81,7 +81,7 @@ mod tests {
 
     const US: Duration = Duration::from_micros(1);
 
-    /// A rhythm of answers that took so long each, and the time.
+    /// Makes a rhythm of answers that took these times; also returns the time after them.
     fn after(answers: &[Duration]) -> (Rhythm, Time) {
         let (mut rhythm, mut now) = (Rhythm::default(), Time(1_000_000));
         for took in answers {

@@ -1,4 +1,4 @@
-//! SEND: into the receive that the first unit took.
+//! SEND, which goes into the receive that its first unit took.
 
 use crate::buffers::{MoveError, total};
 use crate::enclosed::Incoming;
@@ -21,7 +21,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         Ok(())
     }
 
-    /// Stores what the unit carries, or takes a whole message along.
+    /// Stores the payload of the unit, or lets a whole message go with its completion.
     fn store(&mut self) -> Result<Option<u32>, Refusal> {
         let Message::Send { receive, stored } = &mut self.qp.responder.message else {
             return Err(Refusal::Invalid);
@@ -62,7 +62,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         Ok(enclosed)
     }
 
-    /// A key that cannot be invalidated is an access error (IBTA 9.9.3).
+    /// Ends a SEND. A key that cannot be invalidated is an access error (IBTA 9.9.3).
     fn end_send(&mut self, enclosed: Option<u32>) -> Result<(), Refusal> {
         if let Some(RequestTail::Invalidate(key)) = self.request.tail {
             let done = self.shared.invalidate(self.qp, key);

@@ -1,4 +1,4 @@
-//! A unit of an unreliable connection: executed in its turn, never answered (IBTA 9.8.2).
+//! Execution of a unit of an unreliable connection: in its turn, and never answered (IBTA 9.8.2).
 //!
 //! ```text
 //!   first of a message ──► drop the message under way, if any ── execute
@@ -6,8 +6,8 @@
 //!                       └─ otherwise: drop it and the message under way
 //! ```
 //!
-//! A message of which something was lost is dropped whole: its receive serves the next one. What a
-//! WRITE has stored before that stays stored.
+//! A message with lost units is dropped whole, and its receive serves the next one. Data that a WRITE has stored before
+//! stays stored.
 
 use crate::memory::Memory;
 use crate::responder::admit::Drop;
@@ -16,8 +16,8 @@ use crate::responder::{Delivery, Message};
 use crate::unit::RequestTail;
 use crate::work::{Event, Status};
 
-/// Messages without a right to the memory that they name, after which an unreliable connection ends. A
-/// peer whose region went away sends a few before it learns of it; one that tries keys gets no further.
+/// Number of messages without a right to the memory that they name, after which an unreliable connection ends. A peer
+/// whose region went away sends a few before it learns of it; a peer that tries keys gets no further.
 const RIGHTS_FAULTS_MAX: u32 = 32;
 
 impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
@@ -37,7 +37,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         }
     }
 
-    /// There are SENDs and WRITEs only, and no packet for a key to invalidate.
+    /// Checks that a unit is of a SEND or WRITE, and carries no key to invalidate: no packet can.
     fn check_unanswered(&self) -> Result<(), Refusal> {
         let keyed = matches!(self.request.tail, Some(RequestTail::Invalidate(_)));
         (self.request.op.is_send_or_write() && !keyed)
@@ -46,8 +46,8 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         self.check_shape()
     }
 
-    /// The receive of a message that will not be complete is used again. One from a shared queue
-    /// may have been overtaken there: it completes as aborted.
+    /// Drops a message that will not be complete; its receive is used again. A receive from a shared queue may have
+    /// been overtaken there: it completes as aborted.
     fn abandon_message(&mut self) {
         let message = core::mem::take(&mut self.qp.responder.message);
         let Message::Send { receive, .. } = message else {
@@ -61,9 +61,9 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         }
     }
 
-    /// What the peer did wrong drops its message, and [`RIGHTS_FAULTS_MAX`] times without a right the
-    /// connection. What the owner did wrong ends the connection, as
-    /// does a message longer than its receive, or the owner would wait for it in vain.
+    /// Handles a refusal. An error of the peer drops its message, and after [`RIGHTS_FAULTS_MAX`] errors of rights the
+    /// connection. An error of the owner ends the connection. So does a message longer than its receive, or the owner
+    /// would wait for it in vain.
     fn give_up(&mut self, refusal: Refusal) {
         let reason = match refusal {
             Refusal::NotReady => Drop::NoReceive,

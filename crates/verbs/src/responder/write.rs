@@ -1,5 +1,5 @@
-//! RDMA WRITE: into the memory that the first unit named. The key is looked up for every unit, for
-//! the region may go in between.
+//! RDMA WRITE, which goes into the memory that its first unit named. The key is looked up for every unit, since the
+//! region may go in between.
 
 use crate::attr::Access;
 use crate::memory::{CopyFault, Memory};
@@ -38,7 +38,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         Ok(())
     }
 
-    /// Where this unit goes, how much is to come, and how long the message is.
+    /// Returns where this unit goes, how much is still to come, and how long the message is.
     fn window(&self, target: Option<(Remote, u32)>) -> Result<(Remote, u32, u32), Refusal> {
         match (&self.qp.responder.message, target) {
             (Message::None, Some((remote, length))) => {
@@ -57,14 +57,13 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         }
     }
 
-    /// The whole range is checked before its first byte is written; an empty one names nothing
-    /// (IBTA 9.7.4).
+    /// Checks the whole range before its first byte is written; an empty range names no memory (IBTA 9.7.4).
     fn open_window(&self, remote: Remote, length: u32) -> Result<(), Refusal> {
         let allowed = self.qp.attr.access.contains(Access::REMOTE_WRITE);
         if !allowed || length > self.shared.limits.message_bytes {
             return Err(Refusal::Invalid);
         }
-        // What comes as a whole is checked where it is stored.
+        // A message of one unit is checked where it is stored.
         let is_whole = self.request.last && self.bytes == u64::from(length);
         let right = Access::REMOTE_WRITE;
         let is_open = || self.shared.remote(self.qp, remote, length, right).is_some();
@@ -97,7 +96,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         Ok(())
     }
 
-    /// Immediate data takes a receive, whose buffers stay untouched.
+    /// Ends a WRITE. Immediate data takes a receive, whose buffers stay untouched.
     fn end_write(&mut self, length: u32) {
         self.qp.responder.message = Message::None;
         if !self.request.takes_receive() {

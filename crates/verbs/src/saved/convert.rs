@@ -9,7 +9,7 @@ use crate::object::{Limits, QpType};
 use crate::saved::{RestoreError, check, record};
 use crate::work::Status;
 
-/// Numbers of the largest types that records use, brought back to what they were.
+/// Narrows a number of the largest type, as records have it, to its own type.
 pub(super) fn narrow<T: TryFrom<u32>>(value: u32, what: &'static str) -> Result<T, RestoreError> {
     T::try_from(value).map_err(|_| RestoreError::Inconsistent(what))
 }
@@ -37,7 +37,7 @@ pub(super) fn gid(bytes: &[u8]) -> Result<Gid, RestoreError> {
     gid.map_err(|_| RestoreError::Inconsistent("a GID has not 16 bytes"))
 }
 
-/// All statuses, to find one by its code.
+/// All statuses, for finding one by its code.
 const STATUSES: [Status; 16] = [
     Status::Success,
     Status::LocLen,
@@ -57,7 +57,7 @@ const STATUSES: [Status; 16] = [
     Status::General,
 ];
 
-/// A status that means failure.
+/// Returns the status of a code, which has to mean failure.
 pub(super) fn failure(code: u32) -> Result<Status, RestoreError> {
     let found = STATUSES[1..].iter().find(|status| **status as u32 == code);
     found

@@ -1,9 +1,9 @@
-//! Counters go along: what an operator has seen does not begin anew because a host changed.
+//! Counters, which are saved, too: an operator's numbers do not begin anew because an adapter changed its host.
 
 use crate::counters::{Counters, Drops, Traffic};
 use crate::saved::record;
 
-/// Two structures with the same fields, each way.
+/// Converts between two structures with the same fields, both ways.
 macro_rules! same_fields {
     ($type:ident { $($field:ident),* $(,)? } $(nested { $($nested:ident),* })?) => {
         impl From<&$type> for record::$type {

@@ -1,13 +1,11 @@
-//! An adapter as bytes: everything it knows, without host pointers, for another process to go on
-//! with.
+//! An adapter as bytes: everything it knows, without host pointers, so that another process can go on with it.
 //!
-//! Save when nothing is between the two ends of the engine's interface: every unit that was polled
-//! has been delivered or given up, every output has been handed out, no owner is leaving. Units on a
-//! wire are not the engine's any more. The restored requester goes back to its oldest unanswered unit, so the peer
-//! sees at most repetitions; time-outs begin anew.
+//! Save when nothing is between the two ends of the engine's interface: every unit that was polled has been delivered
+//! or given up, every output has been handed out, no owner is leaving. Units on a wire do not count. The restored
+//! requester goes back to its oldest unanswered unit, so the peer sees at most repetitions; time-outs begin anew.
 //!
-//! Records have their own types, numbered fields and meaningful defaults. A newer
-//! version, or bytes that this version does not know, are refused rather than dropped.
+//! Records have types of their own, numbered fields and meaningful defaults. A newer version, or bytes that this
+//! version does not know, are refused rather than ignored.
 
 mod convert;
 mod counters;
@@ -30,31 +28,31 @@ pub use progress::PROGRESS_BYTES;
 
 use crate::hca::Hca;
 
-/// Version of the records written. It grows with every change of what the fields mean.
+/// Version of the records written. It grows with every change of the meaning of fields.
 pub const VERSION: u32 = 2;
 
-/// The oldest that is still read.
+/// The oldest version that is still read.
 const FIRST_VERSION: u32 = 1;
 
 fn is_readable(version: u32) -> bool {
     (FIRST_VERSION..=VERSION).contains(&version)
 }
 
-/// Why an adapter cannot be saved now.
+/// Reason why an adapter cannot be saved now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NotQuiet {
-    /// What [`Hca::poll_output`] has to say.
+    /// [`Hca::poll_output`] still has outputs.
     #[error("completions or events wait to be handed out")]
     Outputs,
-    /// What [`Hca::reap`] has to free: it would be saved as if it were still somebody's.
+    /// [`Hca::reap`] still has objects to free: they would be saved as if they still had an owner.
     #[error("an owner is leaving, and what it had is not freed yet")]
     Leaving,
 }
 
-/// Why an adapter cannot be restored.
+/// Reason why an adapter cannot be restored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// Not such records at all.
+    /// The bytes are no such records.
     #[error("the saved state is not readable")]
     Unreadable,
     /// Written by another version.
@@ -62,13 +60,13 @@ pub enum RestoreError {
         "the saved state has version {0}, this engine reads versions {FIRST_VERSION} to {VERSION}"
     )]
     Version(u32),
-    /// There is more in it than this version knows.
+    /// The records hold more than this version knows.
     #[error("the saved state has parts that this engine does not know")]
     Leftover,
     /// A value or a reference that no adapter can have.
     #[error("the saved state is not consistent: {0}")]
     Inconsistent(&'static str),
-    /// The memory of a region could not be found again.
+    /// The memory of a region was not found again.
     #[error("registered memory of the saved state does not exist here")]
     Region,
 }
@@ -80,7 +78,7 @@ type SaveRegion<'a, R> = &'a mut dyn FnMut(&R) -> Vec<u8>;
 type FindRegion<'a, R> = &'a mut dyn FnMut(&[u8]) -> Option<R>;
 
 impl<R: Clone> Hca<R> {
-    /// The whole adapter as bytes; `region` names registered memory for [`Hca::restore`].
+    /// Saves the whole adapter as bytes; `region` names registered memory for [`Hca::restore`].
     ///
     /// Errors: completions or events have not been polled yet, or an owner is leaving.
     pub fn save(&self, mut region: impl FnMut(&R) -> Vec<u8>) -> Result<Vec<u8>, NotQuiet> {
@@ -93,8 +91,8 @@ impl<R: Clone> Hca<R> {
         Ok(objects::save(self, &mut region).encode_to_vec())
     }
 
-    /// An adapter that goes on where [`Hca::save`] left off. `region` finds registered memory by the
-    /// name it was saved under. Nothing in `bytes` is trusted.
+    /// Makes an adapter that goes on where [`Hca::save`] left off. `region` finds registered memory by the name under
+    /// which it was saved. Nothing in `bytes` is trusted.
     pub fn restore(
         bytes: &[u8],
         mut region: impl FnMut(&[u8]) -> Option<R>,
@@ -114,7 +112,7 @@ impl<R: Clone> Hca<R> {
     }
 }
 
-/// `Ok` when `condition` holds, otherwise what is inconsistent.
+/// Returns `Ok` when `condition` holds, otherwise that `what` is inconsistent.
 fn check(condition: bool, what: &'static str) -> Result<(), RestoreError> {
     condition
         .then_some(())

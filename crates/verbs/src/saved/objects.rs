@@ -18,7 +18,7 @@ use crate::shared::{Pd, Shared};
 use crate::srq::Srq;
 use crate::table::Table;
 
-/// The adapter without its objects.
+/// Saves the adapter without its objects.
 pub(super) fn save_frame<R>(hca: &Hca<R>) -> record::Adapter {
     let shared = &hca.shared;
     record::Adapter {
@@ -143,7 +143,7 @@ pub(super) fn restore<R: Clone>(
     Ok(hca)
 }
 
-/// Domains first: the others name them.
+/// Restores domains first, since the others name them.
 fn restore_shared<R>(
     saved: &record::Adapter,
     shared: &mut Shared<R>,
@@ -191,7 +191,7 @@ fn restore_shared<R>(
     Ok(())
 }
 
-/// Whose a domain is.
+/// Returns the owner of a domain.
 fn owner_of(pds: &Table<Pd>, pd: u32) -> Result<Owner, RestoreError> {
     let pd = pds.get(pd);
     let pd = pd.ok_or(RestoreError::Inconsistent("an object has no domain"))?;
@@ -213,7 +213,7 @@ fn restore_qps<R: Clone>(
     Ok(())
 }
 
-/// A queue pair's number has to be the one that its slot has, and what it uses knows it.
+/// Registers a queue pair with the objects that it uses. Its number has to be the one that its slot has.
 fn adopt<R: Clone>(hca: &mut Hca<R>, id: QpId) -> Result<(), RestoreError> {
     let number = hca.qps.table.number(id.0);
     let Some(qp) = hca.qps.get(id.0) else {

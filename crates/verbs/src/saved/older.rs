@@ -1,18 +1,18 @@
-//! Records of version 1. Numbers were slots there: a key's upper bits were the slot, and those of a queue pair
-//! the slot below 8 bits that changed with each use.
+//! Records of version 1. There, numbers were slots: the upper bits of a key were the slot, and a queue pair's number
+//! was the slot below 8 bits that changed with each use.
 //!
-//! An adapter goes on with the numbers that it had, since peers know them. What it makes from then on gets
-//! numbers that nobody can guess.
+//! A restored adapter keeps its numbers, since peers know them. Objects that it makes from then on get numbers that
+//! nobody can guess.
 
 use alloc::vec::Vec;
 
 use crate::names::Name;
 use crate::saved::record;
 
-/// Bits of a queue pair's number that were the slot.
+/// Bits of a queue pair's number that held the slot.
 const QPN_SLOT_BITS: u32 = 16;
 
-/// A whole adapter.
+/// Upgrades a whole adapter.
 pub(super) fn upgrade(adapter: &mut record::Adapter) {
     number_regions(adapter);
     let plain = adapter.plain_numbers;
@@ -41,7 +41,7 @@ fn rename(slots: &mut record::Slots, name: impl Fn(u32, u8) -> Name) {
     slots.names = names;
 }
 
-/// Regions and windows, also as pieces.
+/// Numbers regions and windows, also when they are pieces.
 pub(super) fn number_regions(adapter: &mut record::Adapter) {
     for mr in &mut adapter.mrs {
         mr.number.get_or_insert(mr.id);

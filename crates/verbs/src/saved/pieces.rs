@@ -1,8 +1,8 @@
-//! An adapter in pieces: a record for each object, written when the object is made or changed by its owner,
-//! and the [progress](super::progress) of each queue pair. So nothing has to be saved at once, and what was
-//! written last is what another process goes on with.
+//! An adapter in pieces: a record for each object, written when the object is made or changed by its owner, and the
+//! [progress](super::progress) of each queue pair. So nothing has to be saved at once, and another process goes on with
+//! what was written last.
 //!
-//! What is not in the pieces begins anew: counters, time-outs, and the names of slots that nothing is in.
+//! Whatever is not in the pieces begins anew: counters, time-outs, and the names of empty slots.
 
 use alloc::vec::Vec;
 
@@ -37,10 +37,10 @@ pub enum Piece {
     Qp(QpId),
 }
 
-/// The pieces of an adapter as they were read; nothing of them is trusted.
+/// The pieces of an adapter as they were read; nothing in them is trusted.
 #[derive(Clone, Debug, Default)]
 pub struct Pieces {
-    /// What [`Hca::save_frame`] wrote.
+    /// The frame that [`Hca::save_frame`] wrote.
     pub frame: Vec<u8>,
     /// Protection domains.
     pub pds: Vec<Vec<u8>>,
@@ -52,26 +52,26 @@ pub struct Pieces {
     pub srqs: Vec<Vec<u8>>,
     /// Queue pairs.
     pub qps: Vec<QpPiece>,
-    /// Where in the adapter's own sequence new names come from: any, and another one each time.
+    /// Position in the adapter's own sequence from which new names are drawn: any, but another one each time.
     pub seed: u64,
 }
 
 /// A queue pair's part of [`Pieces`].
 #[derive(Clone, Debug)]
 pub struct QpPiece {
-    /// What [`Hca::save_piece`] wrote.
+    /// The record that [`Hca::save_piece`] wrote.
     pub record: Vec<u8>,
-    /// What [`Hca::save_progress`] wrote last.
+    /// The last progress that [`Hca::save_progress`] wrote.
     pub progress: Vec<u8>,
-    /// The receive at the front of its own ring, or the one that [`Hca::receive_under_way`] told: a SEND
-    /// that is under way goes on in it.
+    /// The receive at the front of its own ring, or the one that [`Hca::receive_under_way`] returned: a SEND that is
+    /// under way goes on in it.
     pub receive: Option<RecvWr>,
 }
 
-/// What a frame says of the adapter, before anything is made after it.
+/// Reads the adapter's MAC address and limits from a frame, before anything is made of it.
 ///
 /// # Errors
-/// It is no frame, or one of another version.
+/// The bytes are no frame, or one of another version.
 pub fn read_frame(frame: &[u8]) -> Result<(Mac, Limits), RestoreError> {
     let adapter: record::Adapter = decode(frame)?;
     check(
@@ -84,12 +84,12 @@ pub fn read_frame(frame: &[u8]) -> Result<(Mac, Limits), RestoreError> {
 }
 
 impl<R: Clone> Hca<R> {
-    /// What the adapter is, without its objects.
+    /// Saves the adapter itself, without its objects.
     pub fn save_frame(&self) -> Vec<u8> {
         objects::save_frame(self).encode_to_vec()
     }
 
-    /// One object; `region` names registered memory. `None` if there is no such object.
+    /// Saves one object; `region` names registered memory. `None` if there is no such object.
     pub fn save_piece(
         &self,
         piece: Piece,
@@ -116,20 +116,20 @@ impl<R: Clone> Hca<R> {
         })
     }
 
-    /// The receive of a SEND that is under way: the oldest one of the queue pair's own ring, or one that is
-    /// in no shared ring any more.
+    /// Returns the receive of a SEND that is under way: the oldest one of the queue pair's own ring, or one that is in
+    /// no shared ring any more.
     pub fn receive_under_way(&self, id: QpId) -> Option<&RecvWr> {
         self.qps.get(id.0)?.responder.receive_under_way()
     }
 
-    /// The same as a record, for [`read_receive`].
+    /// Returns the same as a record, for [`read_receive`].
     pub fn save_receive_under_way(&self, id: QpId) -> Option<Vec<u8>> {
         let receive = self.receive_under_way(id)?;
         Some(save_receive(receive).encode_to_vec())
     }
 
-    /// An adapter that goes on with what its pieces say. `region` finds registered memory by the name it
-    /// was saved under.
+    /// Makes an adapter that goes on with the contents of its pieces. `region` finds registered memory by the name
+    /// under which it was saved.
     pub fn assemble(
         pieces: Pieces,
         mut region: impl FnMut(&[u8]) -> Option<R>,
@@ -170,17 +170,17 @@ impl<R: Clone> Hca<R> {
     }
 }
 
-/// The name of the memory of a region, by what [`Hca::save_piece`] wrote.
+/// Returns the name of a region's memory from a record of [`Hca::save_piece`].
 pub fn region_name(record: &[u8]) -> Option<Vec<u8>> {
     decode::<record::Mr>(record).ok()?.region
 }
 
-/// What [`Hca::save_receive_under_way`] wrote.
+/// Reads a record of [`Hca::save_receive_under_way`].
 pub fn read_receive(bytes: &[u8]) -> Result<RecvWr, RestoreError> {
     restore_receive(&decode(bytes)?)
 }
 
-/// Whether a SEND is under way, by what [`Hca::save_progress`] wrote.
+/// Whether a SEND is under way, according to a progress of [`Hca::save_progress`].
 pub fn is_receiving(progress: &[u8]) -> bool {
     Progress::new(progress).is_ok_and(|progress| progress.wants_receive())
 }
@@ -197,7 +197,7 @@ fn decode_all<T: Message + Default>(all: &[Vec<u8>]) -> Result<Vec<T>, RestoreEr
     all.iter().map(|bytes| decode(bytes)).collect()
 }
 
-/// Slots up to the last object; those between are free.
+/// Makes slots up to the last object; empty ones in between are free.
 fn number_slots(adapter: &mut record::Adapter, seed: u64) {
     let plain = Name::new(0, 0);
     let pds = adapter.pds.iter().map(|pd| (pd.id, plain));
@@ -215,7 +215,7 @@ fn number_slots(adapter: &mut record::Adapter, seed: u64) {
 
 fn slots(objects: Vec<(u32, Name)>, first: u32, seed: u64) -> record::Slots {
     let end = objects.iter().map(|(slot, _)| slot.saturating_add(1)).max();
-    // A slot beyond every table is refused where the table is filled.
+    // A slot beyond every table is refused when the table is filled.
     let end = end.unwrap_or(0).clamp(first, 1 << 24);
     let mut slots = record::Slots {
         names: alloc::vec![Name::NONE.0; end as usize],

@@ -1,4 +1,4 @@
-//! What changes with each message of a queue pair, in few bytes: small enough to be written before each
+//! The state of a queue pair that changes with each message, in few bytes: small enough to be written before each
 //! completion is shown.
 //!
 //! ```text
@@ -9,8 +9,8 @@
 //!   32  address (u64)     40  rkey (u32)         44  newest data (3 bytes)
 //!   47  replays: PSN (3 bytes), word before (u64)
 //! ```
-//! All little-endian. Requests themselves are not in it: they are in their owner's ring until they are
-//! finished, and are fetched again, and so is the receive of a message that is under way.
+//! All little-endian. Requests themselves are not in it: they stay in their owner's ring until they are finished, and
+//! are fetched again. So is the receive of a message that is under way.
 
 use alloc::vec::Vec;
 
@@ -29,10 +29,10 @@ const FIXED: usize = 47;
 /// Bytes of a replay.
 const REPLAY: usize = 11;
 
-/// Replays that are kept: what most adapters offer, and the newest ones of more.
+/// Most replays that are kept: as many as most adapters offer, and the newest ones of more.
 const REPLAYS: usize = REPLAYS_MIN;
 
-/// The most that one takes.
+/// Most bytes of a progress.
 pub const PROGRESS_BYTES: usize = FIXED + REPLAYS * REPLAY;
 
 mod flag {
@@ -46,7 +46,7 @@ mod flag {
 }
 
 impl<R: Clone> Hca<R> {
-    /// Appends a queue pair's progress; false if there is no such queue pair. Its outputs have been polled.
+    /// Appends a queue pair's progress; false if there is no such queue pair. Its outputs must have been polled.
     pub fn save_progress(&self, id: QpId, into: &mut Vec<u8>) -> bool {
         let Some(qp) = self.qps.get(id.0) else {
             return false;
@@ -112,7 +112,8 @@ impl<R> Qp<R> {
         set.fold(0, |flags, (_, flag)| flags | flag)
     }
 
-    /// Requests of a connection begin anew with it; datagrams have no PSN that anybody waits for.
+    /// Returns the first unfinished PSN. Requests of a connection begin anew with it; datagrams have no PSN that
+    /// anybody waits for.
     fn first_unfinished(&self) -> Psn {
         let requester = &self.requester;
         let begun = requester.queue.iter().find(|it| it.phase == Phase::Started);
@@ -134,7 +135,7 @@ impl<R> Qp<R> {
     }
 }
 
-/// A progress as it was read; nothing of it is trusted.
+/// A progress as it was read; nothing in it is trusted.
 pub(super) struct Progress<'a>(&'a [u8]);
 
 impl<'a> Progress<'a> {
@@ -171,19 +172,19 @@ impl<'a> Progress<'a> {
         u64::from(self.word(at)) | u64::from(self.word(at + 4)) << 32
     }
 
-    /// Requests that were finished before older ones.
+    /// Returns which requests were finished before older ones.
     pub(super) fn done_ahead(&self) -> u64 {
         self.long(8)
     }
 
-    /// Where the newest READ or atomic began.
+    /// Returns the PSN at which the newest READ or atomic began.
     pub(super) fn newest_data(&self) -> Option<Psn> {
         self.has(flag::DATA)
             .then(|| Psn::new(u32::from_le_bytes([self.0[44], self.0[45], self.0[46], 0])))
     }
 
-    /// Puts itself in the place of what the queue pair's record says. `receive` is the one that a SEND
-    /// under way has taken.
+    /// Replaces the state from the queue pair's record by this progress. `receive` is the one that a SEND under way has
+    /// taken.
     pub(super) fn apply(
         &self,
         qp: &mut record::Qp,

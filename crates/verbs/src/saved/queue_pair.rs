@@ -18,7 +18,7 @@ use crate::shared::Shared;
 use crate::srq::RECEIVE_WINDOW;
 use crate::work::{RecvWr, Remote};
 
-/// With the work that is under way.
+/// Saves a queue pair with the work that is under way.
 pub(super) fn save<R>(qp: &Qp<R>, region: SaveRegion<'_, R>) -> record::Qp {
     record::Qp {
         requester: save_requester(qp, region),
@@ -27,7 +27,7 @@ pub(super) fn save<R>(qp: &Qp<R>, region: SaveRegion<'_, R>) -> record::Qp {
     }
 }
 
-/// Without it: what the owner has made of the queue pair.
+/// Saves a queue pair without work: only what its owner has made of it.
 pub(super) fn save_still<R>(qp: &Qp<R>) -> record::Qp {
     record::Qp {
         id: qp.id.0,
@@ -45,7 +45,7 @@ pub(super) fn save_still<R>(qp: &Qp<R>) -> record::Qp {
     }
 }
 
-/// Left out when nothing was promised.
+/// Saves the capacity, which is left out when nothing was promised.
 fn save_capacity(capacity: &Capacity) -> Option<record::Capacity> {
     let saved = record::Capacity {
         send_wrs: capacity.send_wrs,
@@ -67,7 +67,7 @@ fn restore_capacity(saved: Option<&record::Capacity>) -> Capacity {
     })
 }
 
-/// The objects that it names have to be there already.
+/// Restores a queue pair. The objects that it names must exist already.
 pub(super) fn restore<R>(
     saved: &record::Qp,
     shared: &Shared<R>,
@@ -111,7 +111,7 @@ fn check_references<R>(spec: &QpSpec, shared: &Shared<R>) -> Result<(), RestoreE
     Ok(())
 }
 
-/// Only connections that have been through RTR depend on their attributes.
+/// Checks the attributes, on which only connections depend that have been through RTR.
 fn check_attr<R>(qp: &Qp<R>, shared: &Shared<R>) -> Result<(), RestoreError> {
     let depends = qp.is_connected() && (qp.receives() || qp.sends());
     let valid = values_are_valid(&shared.limits, &qp.attr, AttrMask::all());
@@ -136,7 +136,7 @@ fn save_requester<R>(qp: &Qp<R>, region: SaveRegion<'_, R>) -> record::Requester
     }
 }
 
-/// The cursor goes back to the oldest request.
+/// Restores the requester, with the cursor at the oldest request.
 fn restore_requester<R>(
     saved: &record::Requester,
     qp: &Qp<R>,
@@ -173,10 +173,10 @@ fn restore_requester<R>(
     })
 }
 
-/// How [`Phase::Posted`] is saved.
+/// Code of [`Phase::Posted`] in records.
 const POSTED: u32 = 0;
 
-/// How [`Phase::Started`] is saved.
+/// Code of [`Phase::Started`] in records.
 const STARTED: u32 = 1;
 
 fn save_pending<R>(pending: &Pending<R>, region: SaveRegion<'_, R>) -> record::Pending {
@@ -196,7 +196,7 @@ fn save_pending<R>(pending: &Pending<R>, region: SaveRegion<'_, R>) -> record::P
     }
 }
 
-/// A datagram that waits for its path has not gone out, and has no PSN that anybody knows.
+/// Resets a datagram that waits for its path: it has not gone out, and has no PSN that anybody knows.
 fn begin_again(saved: record::Pending) -> record::Pending {
     match saved.phase {
         STARTED => record::Pending {
@@ -226,8 +226,7 @@ fn restore_pending<R>(
     })
 }
 
-/// A started message has the length of its buffers and the PSNs of its length: units are cut by
-/// them.
+/// Checks that a started message has the length of its buffers and the PSNs of its length, by which units are cut.
 fn check_pending<R>(pending: &Pending<R>, qp: &Qp<R>) -> Result<(), RestoreError> {
     if pending.phase != Phase::Started {
         return Ok(());
@@ -239,8 +238,8 @@ fn check_pending<R>(pending: &Pending<R>, qp: &Qp<R>) -> Result<(), RestoreError
     check(right, "a started request has wrong lengths")
 }
 
-/// Messages that have PSNs follow one another on the circle, also those that failed later and wait for an older
-/// one, and the first that is not finished holds the oldest PSN without an answer.
+/// Checks that messages with PSNs follow one another on the circle, also those that failed later and wait for an older
+/// one, and that the first unfinished one holds the oldest PSN without an answer.
 fn check_order<R>(queue: &VecDeque<Pending<R>>, unacked: Psn) -> Result<(), RestoreError> {
     let has_numbers = |pending: &&Pending<R>| match pending.phase {
         Phase::Started => true,
@@ -312,7 +311,7 @@ fn restore_responder(saved: &record::Responder) -> Result<Responder, RestoreErro
         })
     });
     Ok(Responder {
-        // Who tries keys begins again, and has no more tries than moves.
+        // A peer that tries keys begins again, but gains no more tries than there are moves.
         rights_faults: 0,
         queue: restore_receives(&saved.queue)?,
         expected: psn(saved.expected)?,

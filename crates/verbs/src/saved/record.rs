@@ -1,4 +1,4 @@
-//! The records. A field's number is for ever; a field that is not there has its default.
+//! The records. A field keeps its number for ever; a field that is missing has its default.
 
 mod counters;
 mod queue_pair;
@@ -16,7 +16,7 @@ pub(super) use queue_pair::{
 };
 pub(super) use work::{Bind, Datagram, Fill, Receive, Send, Sge};
 
-/// What every version can read of every other.
+/// The part that every version can read of every other.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Header {
     #[prost(uint32, tag = "1")]
@@ -114,15 +114,15 @@ pub(super) struct Gid {
 /// Slots of a table: the name of each, and the free ones, oldest first.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Slots {
-    /// Of version 1, in the place of names.
+    /// In version 1, these were in the place of names.
     #[prost(bytes = "vec", tag = "1")]
     pub(super) generations: Vec<u8>,
     #[prost(uint32, repeated, tag = "2")]
     pub(super) free: Vec<u32>,
-    /// Numbers and variants. All ones: none.
+    /// Names of slots, as numbers and variants. All ones: no name.
     #[prost(uint32, repeated, tag = "3")]
     pub(super) names: Vec<u32>,
-    /// Words of the names' source that were used.
+    /// Number of words used of the names' source.
     #[prost(fixed64, tag = "4")]
     pub(super) drawn: u64,
 }
@@ -158,16 +158,16 @@ pub(super) struct Mr {
     pub(super) access: u32,
     #[prost(bytes = "vec", optional, tag = "9")]
     pub(super) region: Option<Vec<u8>>,
-    /// A window: the region that it is bound to.
+    /// For a window: the region that it is bound to.
     #[prost(uint32, optional, tag = "10")]
     pub(super) bound_to: Option<u32>,
-    /// A bound window: where it begins in that region, in bytes from the region's start.
+    /// For a bound window: its offset in that region, in bytes from the region's start.
     #[prost(uint64, tag = "11")]
     pub(super) base: u64,
-    /// A bound window of type 2: the queue pair that bound it.
+    /// For a bound window of type 2: the queue pair that bound it.
     #[prost(uint32, optional, tag = "12")]
     pub(super) bound_by: Option<u32>,
-    /// Upper 24 bits of the keys; of version 1, the slot.
+    /// Upper 24 bits of the keys; in version 1, the slot.
     #[prost(uint32, optional, tag = "13")]
     pub(super) number: Option<u32>,
 }

@@ -1,5 +1,5 @@
-//! Memory regions and windows and their records. A window's backing is that of its region, so it is
-//! found when all regions and queue pairs are there.
+//! Memory regions and windows and their records. A window's backing is that of its region, so it is found only when all
+//! regions and queue pairs are restored.
 
 use crate::attr::Access;
 use crate::hca::Hca;
@@ -56,7 +56,7 @@ fn window_code(kind: WindowKind) -> u32 {
     }
 }
 
-/// A region as it was; a window as if it were not bound, for [`link_windows`] to bind.
+/// Restores a region as it was, but a window as unbound: [`link_windows`] binds it.
 pub(super) fn restore_mr<R>(
     saved: &record::Mr,
     region: FindRegion<'_, R>,
@@ -132,7 +132,7 @@ fn link_window<R: Clone>(saved: &record::Mr, hca: &mut Hca<R>) -> Result<(), Res
     Ok(())
 }
 
-/// The memory that a window shows, if its region can have such a window.
+/// Returns the memory that a window shows, if its region can have such a window.
 fn backing<R: Clone>(region: &Mr<R>, saved: &record::Mr, rights: Access) -> Option<R> {
     let shown = region.start.checked_add(saved.base)?;
     region.window_base((shown, saved.length), rights)?;

@@ -1,20 +1,19 @@
-//! What is left of an adapter some of whose pieces are damaged: an object ends, and what needs it, and nothing
-//! else.
+//! The rest of an adapter with damaged pieces: a damaged object ends, with those that need it, but nothing else does.
 //!
-//! Pieces are tried together; a part that does not go with what is there is halved until the pieces that do
-//! not are found.
+//! Pieces are tried together. A part that does not fit the accepted pieces is halved until the pieces that do not fit
+//! are found.
 
 use alloc::vec::Vec;
 
 use super::{Pieces, RestoreError};
 use crate::hca::Hca;
 
-/// Pieces that are put together in all attempts, about a microsecond each: enough to find one that is damaged
-/// among ten thousand. Whoever shares the thread waits meanwhile.
+/// Most pieces that are put together in all attempts, about a microsecond each: enough to find a damaged one among ten
+/// thousand. Others on the same thread wait meanwhile.
 const PIECES_TRIED: usize = 1 << 19;
 
 impl<R: Clone> Hca<R> {
-    /// As [`assemble`](Self::assemble), without the objects that do not go with the others.
+    /// Does the same as [`assemble`](Self::assemble), but leaves out objects that do not fit the others.
     ///
     /// # Errors
     /// The frame cannot be used.
@@ -29,7 +28,7 @@ impl<R: Clone> Hca<R> {
     }
 }
 
-/// The pieces that go together, in an order in which none needs a later one.
+/// Returns the pieces that fit together, in an order in which none needs a later one.
 fn sound(all: Pieces, fits: &mut impl FnMut(Pieces) -> bool) -> Pieces {
     let mut search = Search {
         sound: Pieces {
@@ -50,13 +49,13 @@ fn sound(all: Pieces, fits: &mut impl FnMut(Pieces) -> bool) -> Pieces {
 
 struct Search<'f, F> {
     sound: Pieces,
-    /// Pieces that may still be tried.
+    /// Number of pieces that may still be tried.
     left: usize,
     fits: &'f mut F,
 }
 
 impl<F: FnMut(Pieces) -> bool> Search<'_, F> {
-    /// Takes those that go with what is there. What was not tried in the end is left out.
+    /// Takes the pieces that fit the accepted ones. Pieces that were not tried in the end are left out.
     fn add<T: Clone>(&mut self, some: &[T], list: fn(&mut Pieces) -> &mut Vec<T>) {
         let cost = count(&self.sound) + some.len();
         if some.is_empty() || cost > self.left {

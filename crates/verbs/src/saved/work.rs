@@ -11,7 +11,7 @@ use crate::work::{
     BindWindow, Datagram, FastRegister, Imm, Inline, RecvWr, Remote, SendOp, SendWr, Sge, SgeList,
 };
 
-/// Entries of a scatter/gather list: what any front end allows at most.
+/// Most entries of a scatter/gather list that any front end allows.
 const SGES_MAX: usize = 128;
 
 fn save_sges(sges: &[Sge]) -> Vec<record::Sge> {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 proptest! {
-    /// Beside a queue that is searched: numbers are used again by successors.
+    /// A line gives the same as a queue that is searched, though successors use numbers again.
     #[test]
     fn a_line_forgets_those_that_left(steps in prop::collection::vec((0..3u8, 0..6u32), 0..300)) {
         let mut line = Line::default();

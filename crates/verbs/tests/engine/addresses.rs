@@ -1,4 +1,4 @@
-//! Queue pairs whose entry of the GID table is empty for a while.
+//! Queue pairs whose GID table entry is empty for a while.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn without_its_gid_a_connection_stops_and_goes_on() {
     assert_eq!(pair.a().sends()[1..], [(2, Status::RetryExc)]);
 }
 
-/// No timer of an unanswered service would look again.
+/// An unanswered service has no timer that would look again.
 #[test]
 fn an_address_that_comes_back_wakes_whoever_waits_for_it() {
     let mut pair = Pair::uc();

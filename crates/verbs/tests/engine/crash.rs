@@ -1,8 +1,8 @@
-//! A process that ends at any moment, and another one that goes on with what was recorded last: nothing
-//! that was shown is done again, nothing is lost, and the order stays.
+//! A process ends at any moment, and another one goes on with the last records: nothing that was shown is done again,
+//! nothing is lost, and the order stays.
 //!
-//! Both ends are in the process that ends, as on one host, or one of them with a wire between the two, where
-//! nothing leaves before it is recorded.
+//! Either both ends are in the process that ends, as on one host, or only one of them, with a wire between the two;
+//! nothing leaves over the wire before it is recorded.
 
 use proptest::prelude::*;
 use vrdma_verbs::object::{Owner, QpType};
@@ -19,17 +19,17 @@ const LENGTH: u32 = 1500;
 
 const MESSAGES: u64 = 24;
 
-/// What one end's owner has in its rings.
+/// Entries that one end's owner has in its rings.
 #[derive(Default)]
 struct Rings {
     sends: Vec<SendWr<Region>>,
     receives: Vec<RecvWr>,
-    /// Requests that the engine has got.
+    /// Number of requests that the engine has taken.
     posted: usize,
     staged: usize,
 }
 
-/// What was recorded of one end.
+/// Records of one end.
 #[derive(Clone, Default)]
 struct Recorded {
     progress: Vec<u8>,
@@ -37,18 +37,18 @@ struct Recorded {
     received: usize,
 }
 
-/// What happens before a step.
+/// An event before a step.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     /// Nothing.
     Go,
-    /// Both ends are recorded, as one process does it.
+    /// Both ends are recorded, as by one process.
     Record,
-    /// The process of both ends.
+    /// The process of both ends crashes.
     CrashBoth,
-    /// The process of one end.
+    /// The process of one end crashes.
     Crash(usize),
-    /// What is under way between the ends is lost.
+    /// Everything under way between the ends is lost.
     Lose,
 }
 
@@ -105,7 +105,7 @@ impl World {
         }
     }
 
-    /// The process ends, and the next one goes on.
+    /// Ends the process of one end, and lets the next one go on.
     fn crash(&mut self, end: usize) {
         let Recorded {
             progress,
@@ -124,7 +124,7 @@ impl World {
         self.feed(end);
     }
 
-    /// Moves everything until nothing moves; `next` says what happens before each step.
+    /// Moves everything until nothing moves; `next` gives the event before each step.
     fn run(&mut self, mut next: impl FnMut() -> Next) {
         for _ in 0..20_000 {
             self.feed(0);
@@ -183,7 +183,7 @@ fn reborn(node: &Node, progress: Vec<u8>, receive: Option<RecvWr>) -> Hca<Region
     .unwrap()
 }
 
-/// What one message holds.
+/// Returns the content of one message.
 fn content(number: u64) -> Vec<u8> {
     (0..u64::from(LENGTH))
         .map(|at| (number.wrapping_mul(31) + at) as u8)
@@ -197,7 +197,7 @@ struct Buffers {
     results: Vec<Mr>,
 }
 
-/// End 0 sends; message `n` is a SEND, a WRITE, a READ, or an atomic.
+/// Gives end 0 its messages; message `n` is a SEND, a WRITE, a READ, or an atomic.
 fn load(world: &mut World) -> Buffers {
     let [a, b] = &mut world.pair.nodes;
     let sources: Vec<_> = (0..2).map(|n| a.holding(&content(n))).collect();
@@ -296,8 +296,8 @@ proptest! {
     }
 }
 
-/// The peer has executed all of a message, and answers what is sent again with its newest PSN. The requester that goes on has
-/// not come to that one: the message is longer than what it sends without an answer.
+/// The peer has executed all of a message, and answers repeated units with its newest PSN. The next requester has not
+/// reached that PSN, since the message is longer than what it sends without an answer.
 #[test]
 fn an_answer_to_what_was_sent_before_the_crash_counts() {
     const LONG: u32 = 100 * 256;
@@ -317,7 +317,7 @@ fn an_answer_to_what_was_sent_before_the_crash_counts() {
     assert_eq!(world.pair.nodes[0].sends(), [(1, Status::Success)]);
 }
 
-/// What a program did with a window is not done again, though an older request was.
+/// A bind of a window is not done again, though an older request is.
 #[test]
 fn a_window_is_bound_once() {
     let mut world = World::new(Pace::Local);

@@ -1,4 +1,4 @@
-//! A peer that says how many messages it has receives for (IBTA 9.7.7.2).
+//! A peer that reports how many messages it has receives for (IBTA 9.7.7.2).
 
 use vrdma_verbs::object::QpType;
 use vrdma_verbs::unit::ResponseBody;
@@ -25,7 +25,7 @@ fn pair() -> Pair {
     Pair::wired(QpType::Rc, setup)
 }
 
-/// Posts messages of the first node that each take a receive.
+/// Posts messages of the first node, each of which takes a receive.
 fn post(pair: &mut Pair, ids: std::ops::Range<u64>) {
     let data = pair.a().holding(&[7; 256 * PACKETS as usize]);
     for id in ids {
@@ -33,7 +33,7 @@ fn post(pair: &mut Pair, ids: std::ops::Range<u64>) {
     }
 }
 
-/// PSNs of what the first node sends now, and whether each asks for an acknowledgement.
+/// Returns the PSNs of what the first node sends now, and whether each packet asks for an acknowledgement.
 fn sent(pair: &mut Pair) -> Vec<(u32, bool)> {
     let frames = pair.frames_of(0);
     let packets = frames.iter().map(|frame| Packet::parse(frame).unwrap());
@@ -42,7 +42,7 @@ fn sent(pair: &mut Pair) -> Vec<(u32, bool)> {
         .collect()
 }
 
-/// Answers everything up to a PSN, with so many messages completed and receives for so many more.
+/// Acknowledges everything up to a PSN: `msn` messages are completed, and there are receives for `messages` more.
 fn acknowledge(pair: &mut Pair, psn: u32, msn: u32, messages: Option<u32>) {
     let credits = messages.map_or(Credits::UNLIMITED, Credits::at_most);
     let frame = answer(pair, FIRST + psn, msn, credits);
@@ -50,7 +50,7 @@ fn acknowledge(pair: &mut Pair, psn: u32, msn: u32, messages: Option<u32>) {
     pair.a().receive_frame(&frame, now);
 }
 
-/// The second node's acknowledgement with other words in it.
+/// Makes an acknowledgement of the second node with other contents.
 fn answer(pair: &Pair, psn: u32, msn: u32, credits: Credits) -> Vec<u8> {
     let frame = crate::packets::answer(pair, psn, ResponseBody::Ack);
     let packet = Packet::parse(&frame).unwrap();
@@ -92,15 +92,15 @@ fn as_many_messages_go_as_there_are_credits() {
     post(&mut pair, 1..6);
     let two: Vec<_> = (3..9).map(|psn| (psn, psn == 8)).collect();
     assert_eq!(sent(&mut pair), two);
-    // The first of them is done, and one receive was posted: three more may follow it.
+    // The first message is done, and one receive was posted: three more messages may follow it.
     acknowledge(&mut pair, 5, 2, Some(3));
     let more: Vec<_> = (9..15).map(|psn| (psn, psn == 14)).collect();
     assert_eq!(sent(&mut pair), more);
-    // An acknowledgement that was overtaken says nothing.
+    // An overtaken acknowledgement changes nothing.
     acknowledge(&mut pair, 8, 3, Some(2));
     acknowledge(&mut pair, 5, 2, Some(8));
     assert_eq!(sent(&mut pair), []);
-    // A receive is posted, and the peer says so unasked.
+    // A receive is posted, and the peer reports it unasked.
     acknowledge(&mut pair, 8, 3, Some(3));
     assert_eq!(sent(&mut pair).len(), 3);
 }
@@ -122,7 +122,7 @@ fn what_takes_no_receive_goes_without_credits() {
         writes.iter().map(|(psn, _)| *psn).collect::<Vec<_>>(),
         [3, 4, 5]
     );
-    // Nothing follows that would ask for the peer's answer instead.
+    // No message follows that would ask for the peer's answer instead.
     assert_eq!(writes[2], (5, true));
     acknowledge(&mut pair, 5, 4, Some(0));
     assert_eq!(sent(&mut pair), [(6, true)]);

@@ -1,4 +1,4 @@
-//! Datagrams: keys, the header area, and what a bad one may not do.
+//! Datagrams: keys, the header area, and the limited effects of bad ones.
 
 use std::net::Ipv4Addr;
 
@@ -122,7 +122,7 @@ fn packets_with_wrong_keys_are_counted_by_reason() {
         (Pkey::DEFAULT, other),
         (Pkey::DEFAULT, other),
         (Pkey(0x8001), QKEY),
-        // Whose partition is wrong has no right key either.
+        // A datagram of a wrong partition counts for that only, whatever its key.
         (Pkey(0x8001), other),
         (Pkey(0), QKEY),
         (Pkey::DEFAULT, QKEY),

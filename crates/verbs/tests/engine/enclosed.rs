@@ -1,4 +1,4 @@
-//! Short messages that go with their completions, for an owner who puts them in place.
+//! Short messages that go with their completions, for an owner that puts them in place.
 
 use vrdma_verbs::attr::Access;
 use vrdma_verbs::work::{SendOp, Sge, Status};
@@ -10,14 +10,14 @@ use crate::pair::node::{ALL, Mr};
 
 const ROOM: u32 = 1 << 16;
 
-/// A region of node 1 whose owner fills it.
+/// Makes a region of node 1 that its owner fills.
 fn own(pair: &mut Pair, length: u32) -> Mr {
     let mr = pair.b().register(length, Access::LOCAL_WRITE);
     pair.b().memory.leave_to_owner(mr.region);
     mr
 }
 
-/// The same with room in its completion queue.
+/// Gives a pair room for messages in its completion queue.
 fn with_room(mut pair: Pair, room: u32) -> Pair {
     let cq = pair.b().recv_cq;
     pair.b().hca.set_enclosing_room(cq, room);

@@ -1,5 +1,5 @@
-//! Packets that Linux rxe sent (see `crates/wire/testdata/README.md`): each says the same as a unit,
-//! and the unit is the same packet again.
+//! Packets that Linux rxe sent (see `crates/wire/testdata/README.md`): each becomes a unit of the same meaning, and
+//! that unit becomes the same packet again.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::pair::{Node, Pair, Region, Setup};
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 
-/// The frames of one capture (pcap, little-endian).
+/// Reads the frames of one capture (pcap, little-endian).
 fn frames(name: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wire/testdata");
     let file = std::fs::read(folder.join(name)).unwrap();
@@ -33,7 +33,7 @@ fn frames(name: &str) -> Vec<Vec<u8>> {
     frames
 }
 
-/// The same packet for another queue pair.
+/// Makes the same packet for another queue pair.
 fn readdressed(packet: &Packet<'_>, destination: Qpn) -> Vec<u8> {
     let bth = Bth {
         destination,
@@ -48,7 +48,7 @@ fn readdressed(packet: &Packet<'_>, destination: Qpn) -> Vec<u8> {
     builder.finish().to_vec()
 }
 
-/// A node whose queue pair takes the service's packets, at the captures' path MTU.
+/// Makes a node whose queue pair takes the service's packets, at the captures' path MTU.
 fn node(service: Service) -> Pair {
     let qp_type = match service {
         Service::Uc => QpType::Uc,
@@ -72,7 +72,7 @@ fn stretch(node: &mut Node, payload: &[u8]) -> Stretch<Region> {
     }
 }
 
-/// What the unit says against what the headers say.
+/// Compares the unit with the packet's headers.
 fn check_request(packet: &Packet<'_>, request: &Request<Region>) {
     let (bth, info) = (packet.bth(), packet.info());
     assert_eq!(
@@ -145,7 +145,7 @@ fn check_response(packet: &Packet<'_>, response: &Response<Region>) {
     }
 }
 
-/// The frame that our engine makes of the unit, against the headers and payload of the capture.
+/// Compares the frame that the engine makes of the unit with the headers and payload of the capture.
 fn check_frame(packet: &Packet<'_>, frame: &[u8]) {
     let again = Packet::parse(frame).unwrap();
     assert_eq!(again.bth(), packet.bth());

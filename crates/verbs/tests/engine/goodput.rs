@@ -1,5 +1,5 @@
-//! Bulk transfers over paths that take time and lose frames: exact, and not much slower than the
-//! path. Times are those of the simulated clock.
+//! Bulk transfers over paths that take time and lose frames: all bytes arrive, and not much more slowly than the path
+//! allows. Times are those of the simulated clock.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn setup() -> Setup {
     }
 }
 
-/// Moves `messages` messages of `bytes` from one node to the other and answers how long it took.
+/// Moves `messages` messages of `bytes` from one node to the other and returns how long it took.
 fn transfer(path: &mut Path, kind: Kind, messages: u64, bytes: u32) -> Duration {
     let begin = path.pair.now;
     let data: Vec<u8> = (0..bytes).map(|i| (i * 7 + i / 251) as u8).collect();
@@ -80,7 +80,7 @@ fn transfer(path: &mut Path, kind: Kind, messages: u64, bytes: u32) -> Duration 
     path.pair.now.since(begin)
 }
 
-/// Megabytes a second of the simulated path, which carries a frame each microsecond.
+/// Returns megabytes a second of the simulated path, which carries a frame each microsecond.
 fn goodput(kind: Kind, loss: u64, delay_us: u64) -> f64 {
     let faults = Faults {
         loss,

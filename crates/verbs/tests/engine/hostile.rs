@@ -1,5 +1,5 @@
-//! Units that no honest peer sends. Whatever comes: no panic, no byte outside what the peer was
-//! given, and every receive completes at most once.
+//! Units that no honest peer sends. They never cause a panic, never touch a byte outside what the peer was given, and
+//! every receive completes at most once.
 
 use proptest::prelude::*;
 use vrdma_verbs::memory::Stretch;
@@ -13,7 +13,7 @@ use vrdma_wire::{Mtu, Rkey};
 use crate::pair::node::{ALL, QKEY};
 use crate::pair::{Pair, Region, Setup};
 
-/// A unit by small numbers, to be filled in with the names of a pair.
+/// A unit as small numbers, which the names of a pair will complete.
 #[derive(Clone, Debug)]
 struct Draft {
     op: u8,
@@ -45,7 +45,7 @@ prop_compose! {
     }
 }
 
-/// What the peer was given: the first half of a region.
+/// The memory that the peer was given: the first half of a region.
 struct Target {
     pair: Pair,
     remote: Remote,

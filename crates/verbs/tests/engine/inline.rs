@@ -22,7 +22,7 @@ fn inline_wr(id: u64, op: SendOp<Region>, bytes: &[u8]) -> SendWr<Region> {
     }
 }
 
-/// A pair of that service with small packets, on one host or with a wire in between.
+/// Makes a pair of that service with small packets, on one host or with a wire in between.
 fn pair(qp_type: QpType, wired: bool) -> Pair {
     let setup = Setup {
         mtu: Mtu::B256,

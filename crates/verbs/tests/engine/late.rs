@@ -15,7 +15,7 @@ const WAIT: Duration = Duration::from_millis(42);
 
 const DONE: Status = Status::Success;
 
-/// The memory of one side comes after three waits.
+/// Runs while the memory of one side is late; it comes after three waits.
 fn run_late(pair: &mut Pair, node: usize, late: &Mr) {
     pair.nodes[node].memory.set_late(Some(late.region));
     for _ in 0..3 {
@@ -28,7 +28,7 @@ fn run_late(pair: &mut Pair, node: usize, late: &Mr) {
     pair.advance(WAIT);
 }
 
-/// As most programs ask for.
+/// Retries as most programs ask for them.
 fn patient() -> Setup {
     Setup {
         rnr_retry: 7,

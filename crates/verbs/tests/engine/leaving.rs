@@ -1,4 +1,4 @@
-//! Owners that leave: unusable at once, freed piece by piece, told object by object.
+//! Owners that leave: unusable at once, freed piece by piece, and reported object by object.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ fn one_that_leaves_says_nothing_more() {
     }
 }
 
-/// READ data that is owed to a peer behind a wire stays here.
+/// READ data that is owed to a peer behind a wire is not sent.
 #[test]
 fn one_that_leaves_owes_nothing() {
     let mut pair = Pair::wired(QpType::Rc, Setup::default());
@@ -149,7 +149,7 @@ fn groups_do_not_hear_through_one_that_leaves() {
     assert_eq!(pair.b().hca.multicast_groups().count(), 0);
 }
 
-/// A number is taken until its object is freed, and its successor has nothing of it.
+/// A number is in use until its object is freed, and its successor inherits nothing.
 #[test]
 fn numbers_are_taken_until_they_are_freed() {
     let mut node = Node::new(1, QpType::Rc, &Setup::default());
@@ -175,7 +175,7 @@ fn numbers_are_taken_until_they_are_freed() {
     assert_eq!(node.hca.owner_of_qp(first), Some(Owner::KERNEL));
 }
 
-/// An adapter is saved with what is somebody's, not with what is being freed.
+/// An adapter is saved with objects that have an owner, not with those that are being freed.
 #[test]
 fn what_leaves_is_not_saved() {
     let mut node = Node::new(1, QpType::Rc, &Setup::default());
@@ -187,7 +187,7 @@ fn what_leaves_is_not_saved() {
     assert!(save(&node).is_ok());
 }
 
-/// Work that was posted is dropped within the budget, too.
+/// Posted work is dropped within the budget, too.
 #[test]
 fn posted_work_is_dropped_in_slices() {
     let setup = Setup {
@@ -210,7 +210,7 @@ fn posted_work_is_dropped_in_slices() {
     assert_eq!((calls, freed.len()), (20, 6));
 }
 
-/// Others notice nothing.
+/// Other owners notice nothing.
 #[test]
 fn neighbours_of_one_that_leaves_go_on() {
     for pace in [Pace::Local, Pace::Wire] {
@@ -243,7 +243,7 @@ fn neighbours_of_one_that_leaves_go_on() {
     }
 }
 
-/// Something that three owners do.
+/// An action of one of three owners.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Make(u32, u8),
@@ -259,7 +259,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// An adapter beside a list of what everybody has.
+/// An adapter beside a list of all owners' objects.
 struct Beside {
     hca: Hca<Region>,
     owned: BTreeMap<Reaped, Owner>,
@@ -320,7 +320,7 @@ impl Beside {
         }
     }
 
-    /// Something hangs on it.
+    /// Attaches work to an object.
     fn load(&mut self, object: Reaped) {
         match object {
             Reaped::Qp(qp) if qp.0 % 2 == 0 => {
@@ -386,7 +386,7 @@ proptest! {
     }
 }
 
-/// The kernel's QP1 goes with the kernel, and there may be another afterwards.
+/// The kernel's QP1 goes with the kernel, and there may be another one afterwards.
 #[test]
 fn the_gsi_leaves_with_its_owner() {
     let mut node = Node::new(1, QpType::Gsi, &Setup::default());

@@ -1,4 +1,4 @@
-//! Messages that are longer than what processors' caches hold are copied with non-temporal stores, others are not.
+//! Messages longer than the processors' caches are copied with non-temporal stores, others are not.
 
 use vrdma_verbs::object::{Limits, QpType};
 use vrdma_verbs::work::{SendOp, Status};
@@ -6,7 +6,7 @@ use vrdma_verbs::work::{SendOp, Status};
 use crate::pair::node::ALL;
 use crate::pair::{Pair, Setup, limits};
 
-/// Bytes that both nodes copied so for one message of each kind.
+/// Returns the bytes that both nodes copied with non-temporal stores, for one message of each kind.
 fn non_temporal(length: u32) -> [u64; 3] {
     let limits = Limits {
         message_bytes: 32 << 20,

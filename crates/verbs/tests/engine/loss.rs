@@ -107,10 +107,9 @@ fn a_lost_read_response_is_noticed_by_the_next_answer() {
     assert_eq!(pair.a().hca.counters().timeouts, 0);
 }
 
-/// Every answer says that the peer has come further, and only the data of one READ is late. Found by the
-/// simulator, seed 107764.
-/// Copies of requests that the network kept back are executed while the requester waits for the
-/// receiver, and the READ's answer was dropped as one to nothing that is outstanding.
+/// Every answer shows progress of the peer, and only the data of one READ is late. Found by the simulator, seed 107764.
+/// Copies of requests that the network had delayed were executed while the requester waited for the receiver, and the
+/// READ's answer was dropped as an answer to nothing outstanding.
 #[test]
 fn an_answer_past_a_read_that_is_to_be_sent_again_does_not_complete_it() {
     let mut pair = Pair::rc();
@@ -299,11 +298,11 @@ pub(crate) fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 1..40)
 }
 
-/// What went where, to compare with what should have.
+/// Places of all requests' data, to compare with the expected ones.
 pub(crate) struct Ledger {
     pub(crate) pair: Pair,
     counter: Mr,
-    /// Request, our buffer and the peer's, which are to be equal in the end.
+    /// Number of the request, and the buffers of both ends, which have to be equal in the end.
     moved: Vec<(u64, Mr, Mr)>,
     receives: Vec<(u64, Status)>,
     sum: u64,
@@ -388,7 +387,7 @@ impl Ledger {
         self.receives.push((id, Status::Success));
     }
 
-    /// Every request has ended once and in order, and what succeeded has the right bytes.
+    /// Checks that every request has ended once and in order, and that successful ones have the right bytes.
     pub(crate) fn check(&self, count: u64) {
         let [a, b] = &self.pair.nodes;
         let sends = a.sends();
@@ -432,8 +431,8 @@ pub(crate) fn faults() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Whatever the wire does: every request completes once, in order, with the right bytes, and
-    /// nothing fails while no more units are lost than there are retries.
+    /// For any faults of the wire: every request completes once, in order, with the right bytes, and nothing fails
+    /// while no more units are lost than there are retries.
     #[test]
     fn everything_completes_exactly_once_in_order(
         ops in ops(),

@@ -1,5 +1,5 @@
-//! A connection changes from a wire to memory copy and back, while part of a message is done and its requester has not heard of
-//! that: units have other lengths then.
+//! A connection changes from a wire to memory copy and back while part of a message is done and its requester does not
+//! know that. Units have different lengths on the two paths.
 
 use vrdma_verbs::Pace;
 use vrdma_verbs::object::QpType;
@@ -11,7 +11,7 @@ use crate::pair::{Pair, Setup};
 
 const BYTES: u32 = 64 * 256;
 
-/// READs of 64 packets go as two of 32 on a wire. Nobody waits for a time-out.
+/// READs of 64 packets go as two of 32 on a wire. The test never waits for a time-out.
 fn setup() -> Setup {
     Setup {
         mtu: Mtu::B256,
@@ -24,7 +24,7 @@ fn bytes() -> Vec<u8> {
     (0..BYTES).map(|at| (at / 7) as u8).collect()
 }
 
-/// A's units as far as they go; B hears the first ones, and A no answer.
+/// Sends as many of A's units as may go; B gets the first ones, and A gets no answer.
 fn hear_first(pair: &mut Pair, units: usize) {
     match pair.pace {
         Pace::Wire => {
@@ -44,7 +44,7 @@ fn hear_first(pair: &mut Pair, units: usize) {
     }
 }
 
-/// The peer comes to the other kind of place, and all is done.
+/// Changes the path to the peer, and checks that everything completes.
 fn go_on(pair: &mut Pair) {
     pair.pace = match pair.pace {
         Pace::Wire => Pace::Local,
@@ -60,7 +60,7 @@ fn go_on(pair: &mut Pair) {
     assert_eq!(pair.a().hca.counters().timeouts, 0);
 }
 
-/// Data of two READs, the second behind the first.
+/// Tests with data of two READs, the second behind the first.
 fn read(pair: &mut Pair, heard: usize) {
     let there = pair.b().holding(&bytes());
     let [one, other] = [1, 2].map(|id| {
@@ -110,7 +110,7 @@ fn a_write_that_was_half_done_on_a_wire_is_done_in_long_units() {
     }
 }
 
-/// Nothing comes behind it that would show B what is missing.
+/// No later message shows B what is missing.
 #[test]
 fn the_last_message_needs_no_other_one_behind_it() {
     for is_read in [false, true] {
@@ -130,8 +130,8 @@ fn the_last_message_needs_no_other_one_behind_it() {
     }
 }
 
-/// The first READ's data was lost, the second one's came: so all that was sent has been done, and the first is to be asked for
-/// again.
+/// The first READ's data was lost, and the second one's arrived: so everything sent has been done, and the first is
+/// asked for again.
 #[test]
 fn data_that_is_missing_before_what_was_answered_is_asked_for_again() {
     let mut pair = Pair::with(QpType::Rc, setup());
@@ -145,7 +145,7 @@ fn data_that_is_missing_before_what_was_answered_is_asked_for_again() {
     pair.deliver(1, &sent[0]);
     let answer = pair.deliver(1, &sent[1]).unwrap();
     pair.respond(0, &answer);
-    // It is asked for again, and the peer stands still already.
+    // The data is asked for again while the peer already stands still.
     assert_eq!(pair.transmit(0).len(), 1);
     go_on(&mut pair);
     assert_eq!(pair.nodes[0].bytes(&here), bytes());

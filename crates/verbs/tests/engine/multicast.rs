@@ -1,4 +1,4 @@
-//! Multicast on one host: who hears a datagram, how often, and who may be in a group.
+//! Multicast on one host: which queue pairs get a datagram, how often, and which may be in a group.
 
 use std::net::Ipv4Addr;
 
@@ -17,7 +17,7 @@ fn group(last: u8) -> Gid {
     Gid::from_ipv4(Ipv4Addr::new(239, 1, 2, last))
 }
 
-/// A node with three datagram queue pairs in RTS.
+/// Makes a node with three datagram queue pairs in RTS.
 fn node(setup: &Setup) -> (Node, [QpId; 3]) {
     let mut node = Node::new(1, QpType::Ud, setup);
     let qps = [node.qp, node.another(), node.another()];
@@ -35,7 +35,7 @@ fn receive(node: &mut Node, qp: QpId, id: u64) -> crate::pair::node::Mr {
     room
 }
 
-/// The datagram that the node's first queue pair sends to a group.
+/// Returns the datagram that the node's first queue pair sends to a group.
 fn sung(node: &mut Node, to: Gid) -> Request<Region> {
     let data = node.holding(b"song");
     let mut wr = send_wr(1, SendOp::Send, &[data.sge()]);
@@ -49,7 +49,7 @@ fn sung(node: &mut Node, to: Gid) -> Request<Region> {
     unit.unwrap()
 }
 
-/// Delivers it to everybody attached.
+/// Delivers it to all attached queue pairs.
 fn hear(node: &mut Node, unit: &Request<Region>) {
     for copy in node.hca.fan_out(unit) {
         let source = Source::Memory(&node.memory);
@@ -58,7 +58,7 @@ fn hear(node: &mut Node, unit: &Request<Region>) {
     node.drain_outputs();
 }
 
-/// Which queue pairs have heard something, and with which receive.
+/// Returns the queue pairs that have received something, each with its receive.
 fn heard(node: &Node) -> Vec<(QpId, u64)> {
     let received = node.received.iter();
     received

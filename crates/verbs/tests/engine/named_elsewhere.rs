@@ -9,7 +9,7 @@ use crate::pair::{Node, Pair};
 
 const BYTES: u32 = 256;
 
-/// A region of [`BYTES`] bytes of memory that is named `start .. start + length`.
+/// Makes a region of [`BYTES`] bytes of memory that is named `start .. start + length`.
 fn register(node: &mut Node, start: u64, length: u64) -> Mr {
     let region = node.memory.add(BYTES as usize);
     let spec = MrSpec {
@@ -55,7 +55,7 @@ fn any_address_may_be_the_first_one() {
     }
 }
 
-/// What the region does not hold is for memory to refuse, page by page.
+/// Memory refuses, page by page, what the region does not hold.
 #[test]
 fn the_whole_address_space_is_a_region() {
     travel(0, u64::MAX);

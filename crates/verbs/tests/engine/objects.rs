@@ -49,7 +49,7 @@ fn tables_are_bounded_and_late_to_reuse() {
     assert!(numbers.iter().all(|qpn| !(0..2).contains(&qpn.get())));
 }
 
-/// F15: whoever knew a number knew those beside it but for 8 bits.
+/// F15: with one known number, all numbers beside it were known, too, except for 8 bits.
 #[test]
 fn numbers_and_keys_say_nothing_of_slots() {
     let mut node = node();

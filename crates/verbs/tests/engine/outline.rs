@@ -1,4 +1,4 @@
-//! What an adapter tells of itself to people.
+//! The outline of an adapter, which people read.
 
 use vrdma_verbs::attr::QpState;
 use vrdma_verbs::object::{MrKind, QpType};

@@ -1,4 +1,4 @@
-//! The same engine with a wire in between: every unit is a frame.
+//! The same engine with a wire between the adapters: every unit is a frame.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -22,8 +22,8 @@ fn mtu() -> impl Strategy<Value = Mtu> {
 }
 
 proptest! {
-    /// Whatever the wire does: every request completes once, in order, with the right bytes, and
-    /// nothing fails while no more packets are lost than there are retries.
+    /// For any faults of the wire: every request completes once, in order, with the right bytes, and nothing fails
+    /// while no more packets are lost than there are retries.
     #[test]
     fn everything_completes_exactly_once_in_order(
         ops in ops(),
@@ -130,8 +130,8 @@ fn trains_change_nothing_on_the_wire() {
     assert_eq!((single.0, long.0), (0, 2));
 }
 
-/// The first packet of READ data is missing alone, and all of them come once more. Found by the simulator,
-/// seed 783: the requester took both of the first two for what was missing, and failed.
+/// The first packet of READ data is missing alone, and all packets come once more. Found by the simulator, seed 783:
+/// the requester took both of the first two packets for the missing one, and failed.
 #[test]
 fn one_packet_that_is_missing_begins_no_train() {
     let mut pair = Pair::wired(QpType::Rc, Setup::default());
@@ -185,7 +185,7 @@ fn trains_of_read_data_change_nothing_on_the_wire() {
     assert!((1..=3).contains(&long.0), "{}", long.0);
 }
 
-/// A full wire holds up its own queue pairs, unreliable ones too, and nothing is lost.
+/// A full wire holds up its own queue pairs, including unreliable ones, and nothing is lost.
 #[test]
 fn queue_pairs_wait_while_the_wire_is_full() {
     for qp_type in [QpType::Rc, QpType::Uc] {
@@ -212,7 +212,7 @@ fn queue_pairs_wait_while_the_wire_is_full() {
     assert_eq!(pair.transmit(0).len(), 1, "local ones go on");
 }
 
-/// Units and answers wait for their own wire, and those of other queue pairs do not wait for them.
+/// Units and answers wait only for their own wire, and those of other queue pairs do not wait for them.
 #[test]
 fn a_full_wire_holds_up_nobody_who_leaves_by_another() {
     let mut pair = Pair::wired(QpType::Rc, Setup::default());
@@ -278,7 +278,7 @@ fn a_read_asked_for_again_goes_on_from_there() {
     assert_eq!(psns(&rest), [104, 105, 106, 107, 108, 109]);
 }
 
-/// The answer of the second node to the first, as a frame.
+/// Returns the answer of the second node to the first, as a frame.
 pub(crate) fn answer(pair: &Pair, psn: u32, body: ResponseBody<Region>) -> Vec<u8> {
     let [a, b] = &pair.nodes;
     let response = Response {

@@ -1,4 +1,4 @@
-//! Peers that do not answer, or never as one would like: for how long a queue pair tries.
+//! Peers that do not answer, or only in unhelpful ways: how long a queue pair tries.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use vrdma_wire::Mtu;
 use crate::pair::node::ALL;
 use crate::pair::{Fate, Pair, Setup};
 
-/// 4.096 us * 2^14: what perftest chooses.
+/// 4.096 us * 2^14, the time-out that perftest chooses.
 const TIMEOUT: Duration = Duration::from_nanos(4096 << 14);
 
 fn setup() -> Setup {
@@ -25,7 +25,7 @@ fn setup() -> Setup {
     }
 }
 
-/// A pair whose wire carries nothing while the switch is off, and counts frames all the same.
+/// Makes a pair whose wire carries nothing while the switch is off, but counts all frames.
 fn switched(setup: Setup) -> (Pair, Rc<Cell<bool>>, Rc<Cell<u32>>) {
     let mut pair = Pair::wired(QpType::Rc, setup);
     let (up, frames) = (Rc::new(Cell::new(true)), Rc::new(Cell::new(0)));
@@ -90,7 +90,8 @@ fn a_link_that_comes_back_in_time_costs_nothing_else() {
     }
 }
 
-/// 4.096 us * 2^8, eight times: less than a host may have other work. Attempts wait up to four times as long (IBTA 9.7.6.1.3).
+/// The time-out is 4.096 us * 2^8, eight times: a busy host may need longer. Attempts wait up to four times as long
+/// (IBTA 9.7.6.1.3).
 #[test]
 fn who_asked_for_little_time_waits_for_a_busy_host() {
     const SHORT: Duration = Duration::from_nanos(4096 << 8);
@@ -139,7 +140,7 @@ fn a_receiver_that_is_never_ready_is_asked_for_ever_if_so_agreed() {
     pair.a().send(2, SendOp::Send, &[data.sge()]);
     pair.advance(Duration::from_secs(2));
     assert_eq!(pair.a().sends(), []);
-    // Every 0.64 ms one attempt and one refusal; the first attempt was longer.
+    // There is one attempt and one refusal every 0.64 ms; the first attempt takes longer.
     let rounds = 2_000_000 / 640;
     assert!(frames.get() > rounds, "{}", frames.get());
     assert!(frames.get() < 12 * rounds, "{}", frames.get());
@@ -189,7 +190,7 @@ fn requests_replayed_for_ever_are_done_once_and_pile_up_nothing() {
     assert_eq!(pair.a().hca.counters().retries, 0);
 }
 
-/// A congestion notification of the second node for the first one's queue pair.
+/// Returns a congestion notification of the second node for the first one's queue pair.
 fn notification(pair: &Pair) -> Vec<u8> {
     let [a, b] = &pair.nodes;
     b.reply_frame(&Reply::Congestion {

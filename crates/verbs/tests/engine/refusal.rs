@@ -1,4 +1,4 @@
-//! Who learns what when a request is wrong: the status table of the PVRDMA reference, section 9.3.
+//! Statuses and events of both ends when a request is wrong: the status table of the PVRDMA reference, section 9.3.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl Case {
         Self { pair }
     }
 
-    /// Posts the request and expects how it ends here, and what the peer sees of it.
+    /// Posts the request and checks how it ends here, and which events the peer sees.
     fn expect(mut self, op: SendOp<usize>, sges: &[Sge], status: Status, events: &[Event]) {
         self.pair.a().send(1, op, sges);
         self.pair.a().send(2, SendOp::Send, &[]);

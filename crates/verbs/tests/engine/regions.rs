@@ -1,4 +1,4 @@
-//! Regions and keys: who may use them, fast registration, invalidation.
+//! Regions and keys: access to them, fast registration, invalidation.
 
 use vrdma_verbs::Error;
 use vrdma_verbs::Pace;
@@ -23,7 +23,7 @@ fn spec(kind: MrKind, region: Option<Region>) -> MrSpec<Region> {
     }
 }
 
-/// An empty fast-register region.
+/// Makes an empty fast-register region.
 fn fast_region(node: &mut Node) -> vrdma_verbs::object::MrKeys {
     let kind = MrKind::FastRegister { pages: PAGES };
     let mut spec = spec(kind, None);
@@ -31,7 +31,7 @@ fn fast_region(node: &mut Node) -> vrdma_verbs::object::MrKeys {
     node.hca.register(node.pd, spec).unwrap()
 }
 
-/// A request that fills it with a fresh buffer, under the key variant `variant`.
+/// Makes a request that fills the region with a fresh buffer, under the key variant `variant`.
 fn fill(node: &mut Node, key: Rkey, variant: u8) -> FastRegister<Region> {
     FastRegister {
         key: Rkey::from_parts(key.index(), variant),

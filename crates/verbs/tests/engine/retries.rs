@@ -1,4 +1,4 @@
-//! Retries: what gives them back, and who waits meanwhile.
+//! Retries: what resets their count, and what waits meanwhile.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Acknowledgements that go with the answer of a queue pair that gives one to each message.
+//! Acknowledgements that go with a queue pair's answers, when it answers each message.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use vrdma_verbs::work::{SendOp, Status};
 use crate::pair::node::{ALL, Mr};
 use crate::pair::{Pair, Setup};
 
-/// What an acknowledgement waits at most.
+/// Longest wait of an acknowledgement.
 const HOLD: Duration = Duration::from_micros(50);
 
-/// Rounds after which answers are expected, with some to spare.
+/// Rounds after which answers are expected, with a margin.
 const ROUNDS: u64 = 6;
 
 struct Game {
     pair: Pair,
-    /// Memory of each.
+    /// Memory of each node.
     targets: [Mr; 2],
-    /// Writes of each so far.
+    /// Number of writes of each node so far.
     sent: [u64; 2],
 }
 
 impl Game {
-    /// Two that have played for a while: each write of A was followed by one of B at once.
+    /// Makes two nodes that have exchanged writes for a while: each write of A was followed at once by one of B.
     fn begun() -> Self {
         let mut pair = Pair::wired(QpType::Rc, Setup::default());
         let targets = [pair.a().register(64, ALL), pair.b().register(64, ALL)];
@@ -39,7 +39,7 @@ impl Game {
         game
     }
 
-    /// A node writes to the other one; all that goes without the clock has gone.
+    /// Writes from one node to the other, and moves everything that moves without the clock.
     fn write(&mut self, from: usize) {
         let target = self.targets[1 - from].remote(0);
         let id = self.sent[from];
@@ -53,7 +53,7 @@ impl Game {
         self.pair.run();
     }
 
-    /// Writes of A that are acknowledged.
+    /// Returns how many writes of A are acknowledged.
     fn done(&mut self) -> u64 {
         let done = self.pair.a().sends();
         assert!(done.iter().all(|(_, status)| *status == Status::Success));

@@ -1,4 +1,4 @@
-//! Saved state: what comes back, and what is refused.
+//! Saved state: what is restored, and what is refused.
 
 use proptest::prelude::*;
 use vrdma_verbs::attr::{Access, QpState};
@@ -27,7 +27,7 @@ pub(crate) fn restore(bytes: &[u8]) -> Result<Hca<Region>, RestoreError> {
     Hca::restore(bytes, find)
 }
 
-/// The node goes on in another process, so to speak.
+/// Restores the node from its saved state, as in another process.
 pub(crate) fn move_house(node: &mut Node) {
     node.hca = restore(&save(node)).unwrap();
 }
@@ -91,7 +91,7 @@ fn a_request_that_failed_waits_for_an_older_one_after_a_move() {
     assert_eq!(pair.a().sends(), ended);
 }
 
-/// An adapter with something of everything.
+/// Makes an adapter with some objects of each kind.
 pub(crate) fn furnished() -> Node {
     let setup = Setup {
         srq: true,
@@ -233,7 +233,7 @@ fn new_objects_get_the_numbers_they_would_have_got() {
     assert_eq!(numbers(&mut here, false), numbers(&mut there, true));
 }
 
-/// What the engine saved whose numbers were slots, of an adapter with something of everything.
+/// Restores what an engine saved whose numbers were slots, from an adapter with some objects of each kind.
 #[test]
 fn an_adapter_of_version_1_goes_on_with_its_numbers() {
     let mut hca = restore(include_bytes!("saved/version1.bin")).unwrap();
@@ -377,7 +377,7 @@ proptest! {
         ledger.check(ops.len() as u64);
     }
 
-    /// Whatever the bytes say, restoring answers, and what it accepts can be used.
+    /// Whatever the bytes are, restoring returns, and an accepted adapter can be used.
     #[test]
     fn damaged_states_do_no_harm(
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),

@@ -1,6 +1,6 @@
-//! What each version of the engine has saved, which all later ones load: `saved/version1.bin` and so on.
+//! States that each version of the engine has saved, and that all later ones load: `saved/version1.bin` and so on.
 //!
-//! A file is never written again: those who saved so are not there any more.
+//! A file is never written again: the engine that saved it no longer exists.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ fn file(version: u32) -> PathBuf {
     folder.join(format!("version{version}.bin"))
 }
 
-/// Of an adapter with something of everything.
+/// The states are of adapters with some objects of each kind.
 #[test]
 fn what_any_version_has_saved_is_loaded() {
     let of_now = furnished();

@@ -1,5 +1,5 @@
-//! A receive queue shared by several queue pairs: who takes which receive, and what one queue
-//! pair's end does to the others.
+//! A receive queue shared by several queue pairs: which queue pair takes which receive, and how one queue pair's end
+//! affects the others.
 
 use proptest::prelude::*;
 use vrdma_verbs::attr::{AttrMask, QpAttr, QpState};
@@ -50,7 +50,7 @@ impl Twins {
         self.pair.a().hca.post_send(qp, wr).unwrap();
     }
 
-    /// Receive completions so far: cookie, which connection, status.
+    /// Returns the receive completions so far: cookie, index of the connection, status.
     fn receives(&self) -> Vec<(u64, usize, Status)> {
         let which = |qp| self.receivers.iter().position(|known| *known == qp);
         let received = self.pair.nodes[1].received.iter();
@@ -189,8 +189,8 @@ fn datagram_queues_share_as_well() {
 }
 
 proptest! {
-    /// Whoever sends what and however few receives there are: each receive completes once, and each
-    /// message arrives once, whole, and in its connection's order.
+    /// For any order of messages and any number of receives: each receive completes once, and each message arrives
+    /// once, whole, and in its connection's order.
     #[test]
     fn receives_are_used_once(
         messages in prop::collection::vec((0usize..2, 1u32..700), 1..20),

@@ -1,5 +1,5 @@
-//! Messages of one packet leave in one step; whoever is behind a path that may be full goes step by step. The units
-//! and what becomes of them are the same.
+//! Messages of one packet leave in one step; on a path that may be full they go step by step. The units and their
+//! outcomes are the same.
 
 use proptest::prelude::*;
 use vrdma_verbs::object::QpType;
@@ -16,7 +16,7 @@ const ELSEWHERE: u32 = 99;
 /// Bytes of each end's memory.
 const ROOM: u32 = 1000;
 
-/// A request, by what may keep it from being sent in one step.
+/// A request, with the properties that may keep it from being sent in one step.
 #[derive(Clone, Debug)]
 struct Asked {
     kind: u8,
@@ -90,7 +90,7 @@ impl Asked {
     }
 }
 
-/// One of the two, and what it has sent.
+/// One of the two pairs, and the memory that it sends from and to.
 struct Side {
     pair: Pair,
     source: Mr,
@@ -118,7 +118,8 @@ impl Side {
         }
     }
 
-    /// Posts requests, each with a receive that it may take, and carries them; what was under way, in words.
+    /// Posts requests, each with a receive that it may take, and carries them; returns everything that was under way as
+    /// text.
     fn carry(&mut self, requests: &[Asked], faults: Vec<u8>) -> String {
         let mut said = String::new();
         for (id, asked) in (0..).zip(requests) {
@@ -162,7 +163,7 @@ proptest! {
     ) {
         let qp_type = if reliable { QpType::Rc } else { QpType::Uc };
         let [mut once, mut steps] = [false, true].map(|steps| Side::new(qp_type, steps));
-        // Where the peer is, is known after the first message.
+        // The place of the peer is known after the first message.
         for requests in [&requests[..1], &requests[1..]] {
             prop_assert_eq!(once.carry(requests, faults.clone()), steps.carry(requests, faults.clone()));
         }

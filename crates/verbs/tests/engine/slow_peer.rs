@@ -1,5 +1,5 @@
-//! A peer that is much slower than the wire, and serves one queue pair as long as that has packets:
-//! Linux's rxe, whose work queue takes up to 1024 packets of one before it turns to the next.
+//! A peer that is much slower than the wire, and serves one queue pair as long as that has packets: Linux's rxe, whose
+//! work queue takes up to 1024 packets of one queue pair before it turns to the next.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -12,18 +12,18 @@ use vrdma_wire::{Packet, Qpn};
 use crate::pair::node::{ALL, send_wr};
 use crate::pair::{Node, Pair, Setup};
 
-/// What an emulated guest takes for a packet, and one way of the wire.
+/// Time that an emulated guest takes for a packet, and delay of one way of the wire.
 const PACKET: Duration = Duration::from_micros(66);
 const DELAY: Duration = Duration::from_micros(100);
 
-/// Packets of one queue pair in a row, as rxe's tasks do them.
+/// Packets of one queue pair that are served in a row, as by rxe's tasks.
 const IN_A_ROW: u32 = 1024;
 
 const QPS: usize = 8;
 const MESSAGES: u64 = 64;
 const MESSAGE_BYTES: u32 = 64 * 1024;
 
-/// The second node's packets by queue pair, and which one has its turn.
+/// The second node's packets by queue pair, and the queue pair that has its turn.
 struct Slow {
     pair: Pair,
     waiting: Vec<(Qpn, VecDeque<Vec<u8>>)>,
@@ -76,7 +76,7 @@ impl Slow {
         }
     }
 
-    /// Does one packet, if there is any and the time has come.
+    /// Serves one packet, if there is any and its time has come.
     fn serve(&mut self) {
         if self.waiting.is_empty() || self.busy_until > self.pair.now {
             return;
@@ -148,11 +148,11 @@ fn queue_pairs_that_share_a_slow_peer_all_get_on() {
     assert_eq!(sends.len(), QPS * MESSAGES as usize);
     assert!(sends.iter().all(|(_, status)| *status == Status::Success));
     let counters = node.hca.counters();
-    // Nothing was lost: what went twice went in vain.
+    // Nothing was lost, so repeated packets were in vain.
     assert_eq!(counters.timeouts, 0);
     let packets = QPS as u64 * MESSAGES * u64::from(MESSAGE_BYTES / 1024);
     assert!(counters.retries < packets / 100, "{}", counters.retries);
-    // And the peer had always something to do.
+    // The peer was never idle.
     let least = PACKET * packets as u32;
     assert!(slow.pair.now < Time(0) + least + least / 10);
 }

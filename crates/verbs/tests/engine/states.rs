@@ -1,4 +1,4 @@
-//! Queue pair states: which there are, and what they do with work.
+//! Queue pair states: which can be reached, and what they do with work.
 
 use std::fmt::Write;
 
@@ -22,7 +22,7 @@ const STATES: [QpState; 7] = [
     QpState::Err,
 ];
 
-/// A node whose queue pair is in `state`, if that can be reached.
+/// Makes a node whose queue pair is in `state`, if that can be reached.
 fn node_in(qp_type: QpType, state: QpState) -> Option<Node> {
     let setup = Setup::default();
     let mut node = Node::new(1, qp_type, &setup);
@@ -45,7 +45,7 @@ fn node_in(qp_type: QpType, state: QpState) -> Option<Node> {
     (node.state() == state).then_some(node)
 }
 
-/// Masks that lead from one state to another: the smallest, and which bits it takes besides.
+/// Returns the masks that lead from one state to another: the smallest, and the bits that may be added.
 fn masks(qp_type: QpType, from: QpState, to: QpState) -> Option<(AttrMask, AttrMask)> {
     let accepts = |mask: AttrMask| {
         let mut node = node_in(qp_type, from)?;
@@ -390,7 +390,7 @@ fn queries_answer_what_was_set_and_where_the_psns_are() {
     assert_eq!(attr.rq_psn.get(), setup.psn);
 }
 
-/// There is one path only, so its state can be set to what it is and to nothing else.
+/// There is only one path, so its state can only be set to its present value.
 #[test]
 fn path_migration_is_always_done() {
     let migrate = |path_migration| {
@@ -413,7 +413,7 @@ fn path_migration_is_always_done() {
     assert_eq!(PathMigration::from_code(3), None);
 }
 
-/// `ibv_query_qp` answers what the queue pair was created with, too.
+/// `ibv_query_qp` also returns the values that the queue pair was created with.
 #[test]
 fn creation_attributes_are_answered() {
     let node = node_in(QpType::Uc, QpState::Init).unwrap();

@@ -1,4 +1,4 @@
-//! A peer that stands still for a while: whoever is connected to it waits, and nobody gives up.
+//! A peer that stands still for a while: queue pairs connected to it wait, and none gives up.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use vrdma_wire::Gid;
 use crate::pair::node::ALL;
 use crate::pair::{Fate, Pair, Setup};
 
-/// About 1 ms, once: 2 ms are too long to be away.
+/// About 1 ms, once: an absence of 2 ms is too long for it.
 fn impatient() -> Setup {
     Setup {
         timeout: 8,
@@ -22,7 +22,7 @@ fn impatient() -> Setup {
 
 const AWAY: Duration = Duration::from_millis(400);
 
-/// A writes, reads and sends to B, which does not hear it.
+/// Posts a WRITE, a READ and a SEND of A to B, which does not get them.
 fn post(pair: &mut Pair) {
     let local = pair.a().register(64, ALL);
     let mr = pair.b().register(64, ALL);
@@ -76,7 +76,7 @@ fn without_that_the_connection_ends() {
     assert_eq!(pair.a().sends()[0], (1, Status::RetryExc));
 }
 
-/// Its peer has gone on, and this one was not told before that it stood still.
+/// The peer has gone on, and this adapter was not told before that it stood still.
 #[test]
 fn a_peer_that_goes_on_is_sent_to_at_once() {
     let mut pair = Pair::wired(QpType::Rc, Setup::default());
@@ -112,7 +112,7 @@ fn what_is_posted_meanwhile_waits() {
     }
 }
 
-/// What was on its way when the peer stopped.
+/// An answer was on its way when the peer stopped.
 #[test]
 fn what_a_peer_said_before_is_no_retry() {
     let mut pair = Pair::with(
@@ -161,7 +161,7 @@ fn connections_to_others_and_new_ones() {
     pair.a().send(1, SendOp::Send, &[]);
     pair.run();
     assert_eq!(pair.a().sends(), [(1, Status::Success)], "another peer");
-    // One that is made while the peer stands still waits, too.
+    // A queue pair that is connected while the peer stands still waits, too.
     pair.a().hca.pause_peer(gid);
     let [late, theirs] = pair.connect_more(&impatient());
     let wr = crate::pair::node::send_wr(2, SendOp::Send, &[]);
@@ -189,7 +189,7 @@ fn a_peer_is_known_as_long_as_anybody_is_connected_to_it() {
     pair.a().hca.destroy_qp(late).unwrap();
     assert!(!pair.a().hca.has_peer(gid));
     assert_eq!(pair.a().hca.peers().count(), 0);
-    // Whoever connects later waits until the peer goes on.
+    // A queue pair that is connected later waits until the peer goes on.
     let names = [0, 1].map(|at| pair.nodes[at].name());
     pair.a().connect(names[1], &impatient(), QpState::Rts);
     pair.b().modify_state(QpState::Reset);
@@ -203,7 +203,7 @@ fn a_peer_is_known_as_long_as_anybody_is_connected_to_it() {
     assert_eq!(pair.a().sends(), [(1, Status::Success)]);
 }
 
-/// One that has failed is still tied to its peer, and has nothing to say to it.
+/// A failed queue pair is still connected to its peer, but has nothing to tell it.
 #[test]
 fn who_has_failed_has_no_peer_to_tell() {
     let mut pair = Pair::rc();
@@ -212,7 +212,7 @@ fn who_has_failed_has_no_peer_to_tell() {
     assert_eq!(pair.a().hca.peers().count(), 0);
 }
 
-/// An adapter that stood still itself for longer than its peer's answers may take.
+/// The adapter itself stood still for longer than its peer's answers may take.
 #[test]
 fn time_that_passed_meanwhile_is_no_time_out() {
     let mut pair = Pair::wired(

@@ -1,4 +1,4 @@
-//! Unreliable connections: nobody answers, and what is lost is lost whole.
+//! Unreliable connections: there are no answers, and a message with losses is lost as a whole.
 
 use proptest::prelude::*;
 use vrdma_verbs::Pace;
@@ -15,7 +15,7 @@ use crate::saved::move_house;
 
 const MTU: usize = 256;
 
-/// Two ends whose units are single packets.
+/// Makes two ends whose units are single packets.
 fn packets(srq: bool) -> Pair {
     let setup = Setup {
         mtu: Mtu::B256,
@@ -27,7 +27,7 @@ fn packets(srq: bool) -> Pair {
     pair
 }
 
-/// The packets of one message of `count` whole packets.
+/// Returns the packets of one message of `count` whole packets.
 fn message(pair: &mut Pair, id: u64, op: SendOp<Region>, count: usize) -> Vec<Request<Region>> {
     let data = pair.a().holding(&vec![id as u8; MTU * count]);
     pair.a().send(id, op, &[data.sge()]);
@@ -230,7 +230,7 @@ fn without_the_right_nothing_is_written() {
     assert_eq!(pair.nodes[1].bytes(&write), [0; 8]);
 }
 
-/// F15: a peer could try keys for ever.
+/// F15: a peer could try keys without end.
 #[test]
 fn who_tries_keys_loses_the_connection() {
     const FAULTS_MAX: u32 = 32;
@@ -348,8 +348,8 @@ fn a_message_under_way_moves_house_with_both_ends() {
 }
 
 proptest! {
-    /// Whatever is lost, doubled or swapped: a completed receive holds one whole message, and
-    /// without faults all of them arrive.
+    /// For any losses, doubled and swapped packets: a completed receive holds one whole message, and without faults all
+    /// of them arrive.
     #[test]
     fn messages_arrive_whole_or_not_at_all(
         lengths in prop::collection::vec(1usize..5, 1..12),

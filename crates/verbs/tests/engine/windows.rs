@@ -1,4 +1,4 @@
-//! Memory windows: what peers reach through them, who binds and unbinds them, what they hold on to.
+//! Memory windows: what peers reach through them, how they are bound and unbound, and what they hold on to.
 
 use vrdma_verbs::attr::Access;
 use vrdma_verbs::object::{MrId, MrKind, MrSpec, MwId, MwKeys, Owner, QpId, WindowKind};
@@ -19,7 +19,7 @@ fn window(node: &mut Node, kind: WindowKind) -> MwKeys {
     node.hca.alloc_mw(node.pd, kind).unwrap()
 }
 
-/// A bind of the window to [`PART`] of a region, under a new key.
+/// Makes a bind of the window to [`PART`] of a region, under a new key.
 fn part_of(mr: &Mr, window: Rkey) -> BindWindow {
     BindWindow {
         window: Rkey::from_parts(window.index(), window.variant().wrapping_add(1)),
@@ -31,7 +31,7 @@ fn part_of(mr: &Mr, window: Rkey) -> BindWindow {
     }
 }
 
-/// A region of node 1 without rights of its own for peers, and a window bound to a part of it.
+/// A region of node 1 without own rights for peers, and a window that is bound to a part of it.
 struct Bound {
     pair: Pair,
     mr: Mr,
@@ -67,7 +67,7 @@ impl Bound {
         }
     }
 
-    /// How a WRITE of `length` bytes by the peer ends.
+    /// Returns how a WRITE of `length` bytes by the peer ends.
     fn write(&mut self, remote: Remote, length: usize) -> Status {
         let data = self.pair.a().holding(&vec![0xee; length]);
         self.pair.a().send(7, SendOp::Write(remote), &[data.sge()]);
@@ -75,7 +75,7 @@ impl Bound {
         self.pair.a().sends().last().unwrap().1
     }
 
-    /// How the owner's next request ends.
+    /// Returns how the owner's next request ends.
     fn own(&mut self, op: SendOp<usize>) -> Status {
         self.pair.b().send(2, op, &[]);
         self.pair.run();
@@ -314,7 +314,7 @@ fn binds_are_checked() {
     assert_eq!(bound.own(SendOp::BindWindow(again)), Status::MwBind);
 }
 
-/// A right to write through a window that the region's owner has not would be one from nowhere.
+/// A window may give a right to write only if the region's owner has it.
 #[test]
 fn writing_windows_need_a_region_that_is_written() {
     let bind = |access| {

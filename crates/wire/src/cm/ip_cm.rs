@@ -1,5 +1,5 @@
-//! What `rdma_cm` puts in front of the private data of REQ and SIDR_REQ: who calls, by IP address
-//! (annex A11, RDMA IP CM service).
+//! The header that `rdma_cm` puts in front of the private data of REQ and SIDR_REQ: the caller's IP address and port,
+//! and the called address (annex A11, RDMA IP CM service).
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -12,9 +12,9 @@ use crate::format::{Format, Malformed, fixed_format, view};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum PortSpace {
-    /// Connections.
+    /// The namespace of connections.
     Tcp = 6,
-    /// Datagrams.
+    /// The namespace of datagrams.
     Udp = 17,
 }
 
@@ -22,12 +22,12 @@ pub enum PortSpace {
 const PREFIX: u64 = 0x0100_0000;
 
 impl ServiceId {
-    /// The service that listens on a port.
+    /// Returns the service that listens on a port.
     pub const fn of_port(space: PortSpace, port: u16) -> Self {
         Self(PREFIX | (space as u64) << 16 | port as u64)
     }
 
-    /// The port, if the service is one of IP.
+    /// Returns the port, if it is an IP service.
     pub const fn to_port(self) -> Option<(PortSpace, u16)> {
         let space = match self.0 ^ PREFIX {
             0x06_0000..=0x06_ffff => PortSpace::Tcp,
@@ -41,15 +41,15 @@ impl ServiceId {
 view! {
     /// View of the header.
     IpCmView[36] {
-        /// Major version; 0.
+        /// Major version, which is 0.
         major(b) -> Bits<4> { Bits::low(b[0] >> 4) }
-        /// Minor version; 0.
+        /// Minor version, which is 0.
         minor(b) -> Bits<4> { Bits::low(b[0]) }
         /// IP version.
         ip_version(b) -> Bits<4> { Bits::low(b[1] >> 4) }
         /// Caller's port.
         source_port(b) -> u16 { be16(b, 2) }
-        /// Caller's address; an IPv4 one stands in the last four bytes.
+        /// Caller's address; an IPv4 address is in the last four bytes.
         source(b) -> [u8; 16] { get(b, 4) }
         /// Called address.
         destination(b) -> [u8; 16] { get(b, 20) }
@@ -68,9 +68,9 @@ pub struct IpCm {
 /// Two addresses of one IP version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IpPair {
-    /// IPv4: from, to.
+    /// IPv4: source and destination.
     V4(Ipv4Addr, Ipv4Addr),
-    /// IPv6: from, to.
+    /// IPv6: source and destination.
     V6(Ipv6Addr, Ipv6Addr),
 }
 

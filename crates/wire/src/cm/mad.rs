@@ -9,17 +9,17 @@ use crate::mad::{Mad, MadClass, MadView};
 /// Version of the class (IBTA 16.7.1).
 const CLASS_VERSION: u8 = 2;
 
-/// The only method: nothing answers on the MAD level (IBTA 16.7.2).
+/// The only method: messages have no answers on the MAD level (IBTA 16.7.2).
 const SEND: Bits<7> = Bits::low(3);
 
 view! {
     /// View of a CM datagram.
     CmMadView[256] {
-        /// Its MAD header.
+        /// The MAD header.
         header(b) -> MadView<'a> {
             MadView::new(b).expect("a datagram is longer than its header")
         }
-        /// Its message.
+        /// The message.
         data(b) -> [u8; MESSAGE_LEN] { get(b, Mad::LEN) }
     }
 }
@@ -27,22 +27,22 @@ view! {
 /// Value of a CM datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CmMad {
-    /// Pairs repetitions with the first sending; the answer has its own (IBTA 12.7.1).
+    /// Is the same in repetitions of a message; the answer has its own (IBTA 12.7.1).
     pub transaction: u64,
-    /// What it says.
+    /// The message.
     pub message: Message,
 }
 
 macro_rules! messages {
     ($($(#[$doc:meta])* $code:literal $message:ident;)*) => {
-        /// What a CM datagram says.
+        /// Message of a CM datagram.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Message {
             $($(#[$doc])* $message($message),)*
         }
 
         impl Message {
-            /// Its code in the MAD header.
+            /// Returns the message's code in the MAD header.
             pub const fn attribute(&self) -> u16 {
                 match self {
                     $(Self::$message(_) => $code,)*
@@ -68,7 +68,7 @@ macro_rules! messages {
 messages! {
     /// Request for communication.
     0x10 Req;
-    /// Message received, answer will follow.
+    /// Message received, an answer will follow.
     0x11 Mra;
     /// Rejection.
     0x12 Rej;

@@ -1,4 +1,4 @@
-//! MRA: message receipt acknowledgement (IBTA 12.6.6). The answer will take longer.
+//! MRA: message receipt acknowledgement (IBTA 12.6.6), sent when the answer will take longer.
 
 use crate::bits::Bits;
 use crate::cm::{About, CommId, PrivateData};
@@ -12,7 +12,7 @@ view! {
         local(b) -> CommId { CommId(be32(b, 0)) }
         /// Receiver's name of the connection.
         remote(b) -> CommId { CommId(be32(b, 4)) }
-        /// Which message arrived: 0 REQ, 1 REP, 2 LAP.
+        /// The message that arrived: 0 REQ, 1 REP, 2 LAP.
         about(b) -> Bits<2> { Bits::low(b[8] >> 6) }
         /// How long the answer may take, as a timeout code.
         service_timeout(b) -> Bits<5> { Bits::low(b[9] >> 3) }
@@ -28,7 +28,7 @@ pub struct Mra {
     pub local: CommId,
     /// Receiver's name of the connection.
     pub remote: CommId,
-    /// Which message arrived.
+    /// The message that arrived.
     pub about: About,
     /// How long the answer may take, as a timeout code.
     pub service_timeout: Bits<5>,

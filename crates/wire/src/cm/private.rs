@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-/// Private data of a message that has `N` bytes of it. Shorter data is filled with zeros, as on the
-/// wire, where nobody says how much of it means something.
+/// Private data of a message that has `N` bytes for it. Shorter data is filled up with zeros, as on the wire, where no
+/// field says how much of it is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PrivateData<const N: usize>([u8; N]);
 
@@ -11,14 +11,14 @@ impl<const N: usize> PrivateData<N> {
     /// No data.
     pub const EMPTY: Self = Self([0; N]);
 
-    /// `None` if the data is longer than `N`.
+    /// Copies the data; `None` if it is longer than `N`.
     pub fn new(data: &[u8]) -> Option<Self> {
         let mut bytes = [0; N];
         bytes.get_mut(..data.len())?.copy_from_slice(data);
         Some(Self(bytes))
     }
 
-    /// All `N` bytes.
+    /// Returns all `N` bytes.
     pub const fn as_bytes(&self) -> &[u8; N] {
         &self.0
     }

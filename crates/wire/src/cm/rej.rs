@@ -5,7 +5,7 @@ use crate::cm::{About, CommId, PrivateData};
 use crate::field::{be16, be32, get, put};
 use crate::format::{Format, Malformed, fixed_format, view};
 
-/// Why (IBTA 12.6.7.2). Other codes are legal; only those that this project meets have names.
+/// Reason of a rejection (IBTA 12.6.7.2). Other codes are legal; only those that this project meets have names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RejectReason(pub u16);
 
@@ -18,15 +18,15 @@ impl RejectReason {
     pub const UNSUPPORTED: Self = Self(5);
     /// There is no room for more.
     pub const NO_RESOURCES: Self = Self(3);
-    /// Nobody listens there.
+    /// There is no listener for the service.
     pub const INVALID_SERVICE: Self = Self(8);
-    /// The connection that the message speaks of is already gone.
+    /// The connection that the message refers to is already gone.
     pub const STALE: Self = Self(10);
-    /// The listener said no; the private data says more.
+    /// The listener refused; the private data says more.
     pub const CONSUMER: Self = Self(28);
 }
 
-/// Additional information: what its bytes are depends on the reason (IBTA 12.6.7.2).
+/// Bytes of additional information; their meaning depends on the reason (IBTA 12.6.7.2).
 const INFO_LEN: usize = 72;
 
 view! {
@@ -36,11 +36,11 @@ view! {
         local(b) -> CommId { CommId(be32(b, 0)) }
         /// Receiver's name of the connection.
         remote(b) -> CommId { CommId(be32(b, 4)) }
-        /// Which message is rejected: 0 REQ, 1 REP, 2 none.
+        /// The message that is rejected: 0 REQ, 1 REP, 2 none.
         about(b) -> Bits<2> { Bits::low(b[8] >> 6) }
-        /// Bytes of additional information that mean something.
+        /// Bytes of additional information that are used.
         info_len(b) -> Bits<7> { Bits::low(b[9] >> 1) }
-        /// Why.
+        /// Reason of the rejection.
         reason(b) -> RejectReason { RejectReason(be16(b, 10)) }
         /// Additional information.
         info(b) -> PrivateData<INFO_LEN> { PrivateData::from_array(get(b, 12)) }
@@ -56,11 +56,11 @@ pub struct Rej {
     pub local: CommId,
     /// Receiver's name of the connection.
     pub remote: CommId,
-    /// Which message is rejected.
+    /// The message that is rejected.
     pub about: About,
-    /// Bytes of additional information that mean something.
+    /// Bytes of additional information that are used.
     pub info_len: Bits<7>,
-    /// Why.
+    /// Reason of the rejection.
     pub reason: RejectReason,
     /// Additional information.
     pub info: PrivateData<INFO_LEN>,

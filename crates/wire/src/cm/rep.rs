@@ -19,19 +19,19 @@ view! {
         qpn(b) -> Qpn { Qpn::from_low_bits(be24(b, 12)) }
         /// First PSN that the sender will use.
         psn(b) -> Psn { Psn::new(be24(b, 20)) }
-        /// READs and atomics that the sender will answer at a time.
+        /// READs and atomics that the sender answers concurrently.
         responder_resources(b) -> u8 { b[24] }
-        /// READs and atomics that the sender will have outstanding.
+        /// READs and atomics that the sender may have outstanding.
         initiator_depth(b) -> u8 { b[25] }
         /// Longest time until the sender acknowledges, as a timeout code.
         ack_delay(b) -> Bits<5> { Bits::low(b[26] >> 3) }
-        /// What became of the alternate path; 1: not supported.
+        /// Result for the alternate path; 1: not supported.
         failover(b) -> Bits<2> { Bits::low(b[26] >> 1) }
-        /// The sender counts receives (credits).
+        /// Whether the sender counts receives (credits).
         flow_control(b) -> bool { flag(b, 26, 0) }
         /// How often the receiver shall retry when the sender is not ready; 7: for ever.
         rnr_retry(b) -> Bits<3> { Bits::low(b[27] >> 5) }
-        /// The sender's queue pair takes receives from a shared queue.
+        /// Whether the sender's queue pair takes receives from a shared queue.
         srq(b) -> bool { flag(b, 27, 4) }
         /// Sender's node GUID.
         guid(b) -> u64 { be64(b, 28) }
@@ -53,19 +53,19 @@ pub struct Rep {
     pub qpn: Qpn,
     /// First PSN that the sender will use.
     pub psn: Psn,
-    /// READs and atomics that the sender will answer at a time.
+    /// READs and atomics that the sender answers concurrently.
     pub responder_resources: u8,
-    /// READs and atomics that the sender will have outstanding.
+    /// READs and atomics that the sender may have outstanding.
     pub initiator_depth: u8,
     /// Longest time until the sender acknowledges, as a timeout code.
     pub ack_delay: Bits<5>,
-    /// What became of the alternate path; 1: not supported.
+    /// Result for the alternate path; 1: not supported.
     pub failover: Bits<2>,
-    /// The sender counts receives (credits).
+    /// Whether the sender counts receives (credits).
     pub flow_control: bool,
     /// How often the receiver shall retry when the sender is not ready; 7: for ever.
     pub rnr_retry: Bits<3>,
-    /// The sender's queue pair takes receives from a shared queue.
+    /// Whether the sender's queue pair takes receives from a shared queue.
     pub srq: bool,
     /// Sender's node GUID.
     pub guid: u64,

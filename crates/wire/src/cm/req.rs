@@ -23,7 +23,7 @@ view! {
     ReqView[232] {
         /// Sender's name of the connection.
         local(b) -> CommId { CommId(be32(b, 0)) }
-        /// Service that is wanted.
+        /// The service that the sender wants.
         service(b) -> ServiceId { ServiceId(be64(b, 8)) }
         /// Sender's node GUID.
         guid(b) -> u64 { be64(b, 16) }
@@ -31,15 +31,15 @@ view! {
         qkey(b) -> Qkey { Qkey(be32(b, 28)) }
         /// Sender's queue pair.
         qpn(b) -> Qpn { Qpn::from_low_bits(be24(b, 32)) }
-        /// READs and atomics that the sender will answer at a time.
+        /// READs and atomics that the sender answers concurrently.
         responder_resources(b) -> u8 { b[35] }
-        /// READs and atomics that the sender will have outstanding.
+        /// READs and atomics that the sender may have outstanding.
         initiator_depth(b) -> u8 { b[39] }
         /// How long the receiver may take to answer, as a timeout code.
         remote_timeout(b) -> Bits<5> { Bits::low(b[43] >> 3) }
         /// Transport service: 0 reliable, 1 unreliable connection.
         service_type(b) -> Bits<2> { Bits::low(b[43] >> 1) }
-        /// The sender counts receives (credits).
+        /// Whether the sender counts receives (credits).
         flow_control(b) -> bool { flag(b, 43, 0) }
         /// First PSN that the sender will use.
         psn(b) -> Psn { Psn::new(be24(b, 44)) }
@@ -55,11 +55,11 @@ view! {
         rnr_retry(b) -> Bits<3> { Bits::low(b[50]) }
         /// How often the sender repeats an unanswered message.
         max_cm_retries(b) -> Bits<4> { Bits::low(b[51] >> 4) }
-        /// The sender's queue pair takes receives from a shared queue.
+        /// Whether the sender's queue pair takes receives from a shared queue.
         srq(b) -> bool { flag(b, 51, 3) }
-        /// Path to be used.
+        /// The primary path.
         primary(b) -> ReqPathView<'a> { path(b, PRIMARY) }
-        /// Path to be used after a migration; all zero for none.
+        /// The path after a migration; all zero for none.
         alternate(b) -> ReqPathView<'a> { path(b, ALTERNATE) }
         /// Private data.
         private_data(b) -> PrivateData<92> { PrivateData::from_array(get(b, 140)) }
@@ -75,7 +75,7 @@ fn path(bytes: &[u8; 232], at: usize) -> ReqPathView<'_> {
 pub struct Req {
     /// Sender's name of the connection.
     pub local: CommId,
-    /// Service that is wanted.
+    /// The service that the sender wants.
     pub service: ServiceId,
     /// Sender's node GUID.
     pub guid: u64,
@@ -83,15 +83,15 @@ pub struct Req {
     pub qkey: Qkey,
     /// Sender's queue pair.
     pub qpn: Qpn,
-    /// READs and atomics that the sender will answer at a time.
+    /// READs and atomics that the sender answers concurrently.
     pub responder_resources: u8,
-    /// READs and atomics that the sender will have outstanding.
+    /// READs and atomics that the sender may have outstanding.
     pub initiator_depth: u8,
     /// How long the receiver may take to answer, as a timeout code.
     pub remote_timeout: Bits<5>,
     /// Kind of queue pairs.
     pub connection: ConnectionType,
-    /// The sender counts receives (credits).
+    /// Whether the sender counts receives (credits).
     pub flow_control: bool,
     /// First PSN that the sender will use.
     pub psn: Psn,
@@ -107,11 +107,11 @@ pub struct Req {
     pub rnr_retry: Bits<3>,
     /// How often the sender repeats an unanswered message.
     pub max_cm_retries: Bits<4>,
-    /// The sender's queue pair takes receives from a shared queue.
+    /// Whether the sender's queue pair takes receives from a shared queue.
     pub srq: bool,
-    /// Path to be used.
+    /// The primary path.
     pub primary: ReqPath,
-    /// Path to be used after a migration; one of which every field is zero is none.
+    /// The path after a migration; a path of which every field is zero is none.
     pub alternate: Option<ReqPath>,
     /// Private data.
     pub private_data: PrivateData<92>,
@@ -127,7 +127,7 @@ impl ConnectionType {
     }
 }
 
-/// A path of which no field is set is none; reserved bits do not make one.
+/// Parses the alternate path. A path of which no field is set is none; reserved bits do not make one.
 fn alternate(view: ReqPathView<'_>) -> Result<Option<ReqPath>, Malformed> {
     let path = ReqPath::from_view(view)?;
     Ok((path != ReqPath::default()).then_some(path))
@@ -192,7 +192,7 @@ impl Format for Req {
 mod tests {
     use super::*;
 
-    /// An REQ of zeros but for a path MTU and the given bytes.
+    /// Parses an REQ that has zeros except for a path MTU and the given bytes.
     fn req(bytes: &[(usize, u8)]) -> Result<Req, Malformed> {
         let mut message = [0; 232];
         message[50] = 3 << 4;

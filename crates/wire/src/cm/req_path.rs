@@ -1,6 +1,6 @@
 //! The path inside an REQ, primary or alternate (IBTA 12.6.5, 12.7.11).
 //!
-//! On RoCE the GIDs are the IP addresses and the LIDs mean nothing.
+//! On RoCE the GIDs are the IP addresses, and the LIDs have no meaning.
 
 use crate::address::Gid;
 use crate::bits::Bits;
@@ -16,9 +16,9 @@ view! {
         local_lid(b) -> u16 { be16(b, 0) }
         /// Local identifier of the receiver's port.
         remote_lid(b) -> u16 { be16(b, 2) }
-        /// Sender's port.
+        /// GID of the sender's port.
         local_gid(b) -> Gid { Gid(get(b, 4)) }
-        /// Receiver's port.
+        /// GID of the receiver's port.
         remote_gid(b) -> Gid { Gid(get(b, 20)) }
         /// Flow label.
         flow_label(b) -> FlowLabel { FlowLabel::new(be32(b, 36) >> 12) }
@@ -30,7 +30,7 @@ view! {
         hop_limit(b) -> u8 { b[41] }
         /// Service level.
         service_level(b) -> Bits<4> { Bits::low(b[42] >> 4) }
-        /// Both ports are in one subnet.
+        /// Whether both ports are in one subnet.
         subnet_local(b) -> bool { flag(b, 42, 3) }
         /// How long the sender waits for an acknowledgement, as a timeout code.
         ack_timeout(b) -> Bits<5> { Bits::low(b[43] >> 3) }
@@ -44,9 +44,9 @@ pub struct ReqPath {
     pub local_lid: u16,
     /// Local identifier of the receiver's port.
     pub remote_lid: u16,
-    /// Sender's port.
+    /// GID of the sender's port.
     pub local_gid: Gid,
-    /// Receiver's port.
+    /// GID of the receiver's port.
     pub remote_gid: Gid,
     /// Flow label.
     pub flow_label: FlowLabel,
@@ -58,7 +58,7 @@ pub struct ReqPath {
     pub hop_limit: u8,
     /// Service level.
     pub service_level: Bits<4>,
-    /// Both ports are in one subnet.
+    /// Whether both ports are in one subnet.
     pub subnet_local: bool,
     /// How long the sender waits for an acknowledgement, as a timeout code.
     pub ack_timeout: Bits<5>,

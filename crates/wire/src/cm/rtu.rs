@@ -1,4 +1,4 @@
-//! RTU: ready to use (IBTA 12.6.9): the active side has seen the REP.
+//! RTU: ready to use (IBTA 12.6.9): the active side has received the REP.
 
 use crate::cm::{CommId, PrivateData};
 use crate::field::{be32, get, put};

@@ -5,16 +5,16 @@ use crate::field::{be24, be32, be64, get, put, put24};
 use crate::format::{Format, Malformed, fixed_format, view};
 use crate::number::{Qkey, Qpn};
 
-/// How it went (IBTA 12.11.2). Other codes are legal refusals.
+/// Result of the request (IBTA 12.11.2). Other codes are legal refusals.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SidrStatus(pub u8);
 
 impl SidrStatus {
     /// Queue pair and key are valid.
     pub const OK: Self = Self(0);
-    /// Nobody listens there.
+    /// There is no listener for the service.
     pub const UNSUPPORTED: Self = Self(1);
-    /// The listener said no.
+    /// The listener refused.
     pub const REJECTED: Self = Self(2);
     /// No queue pair is free.
     pub const NO_QP: Self = Self(3);
@@ -28,13 +28,13 @@ view! {
     SidrRepView[232] {
         /// Name of the request.
         request(b) -> u32 { be32(b, 0) }
-        /// How it went.
+        /// Result of the request.
         status(b) -> SidrStatus { SidrStatus(b[4]) }
-        /// Bytes of additional information that mean something.
+        /// Bytes of additional information that are used.
         info_len(b) -> u8 { b[5] }
         /// Queue pair of the service.
         qpn(b) -> Qpn { Qpn::from_low_bits(be24(b, 8)) }
-        /// Service that was wanted.
+        /// The service that was requested.
         service(b) -> ServiceId { ServiceId(be64(b, 12)) }
         /// Key of the queue pair.
         qkey(b) -> Qkey { Qkey(be32(b, 20)) }
@@ -50,13 +50,13 @@ view! {
 pub struct SidrRep {
     /// Name of the request.
     pub request: u32,
-    /// How it went.
+    /// Result of the request.
     pub status: SidrStatus,
-    /// Bytes of additional information that mean something.
+    /// Bytes of additional information that are used.
     pub info_len: u8,
     /// Queue pair of the service.
     pub qpn: Qpn,
-    /// Service that was wanted.
+    /// The service that was requested.
     pub service: ServiceId,
     /// Key of the queue pair.
     pub qkey: Qkey,

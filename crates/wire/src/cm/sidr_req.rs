@@ -12,7 +12,7 @@ view! {
         request(b) -> u32 { be32(b, 0) }
         /// Partition.
         pkey(b) -> Pkey { Pkey(be16(b, 4)) }
-        /// Service that is wanted.
+        /// The service that the sender wants.
         service(b) -> ServiceId { ServiceId(be64(b, 8)) }
         /// Private data.
         private_data(b) -> PrivateData<216> { PrivateData::from_array(get(b, 16)) }
@@ -26,7 +26,7 @@ pub struct SidrReq {
     pub request: u32,
     /// Partition.
     pub pkey: Pkey,
-    /// Service that is wanted.
+    /// The service that the sender wants.
     pub service: ServiceId,
     /// Private data.
     pub private_data: PrivateData<216>,

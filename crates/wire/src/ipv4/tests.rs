@@ -19,7 +19,7 @@ const VALUE: Ipv4 = Ipv4 {
     payload_len: 4,
 };
 
-/// Gives the header a checksum that fits again after a test has bent it.
+/// Corrects the checksum of a header that a test has changed.
 fn mend(packet: &mut [u8]) {
     let len = usize::from(packet[0] & 15) * 4;
     put(packet, 10, [0, 0]);

@@ -73,7 +73,8 @@ fn the_bytes_are_these() {
     assert_eq!(bytes[74..], 0x0123_4567_89ab_cdefu64.to_be_bytes());
 }
 
-/// No checksum of IPv6 covers what routers change there, and none that of Ethernet.
+/// Every changed bit is noticed, except in Ethernet, and in the part of IPv6 that routers change: no checksum covers
+/// these.
 #[test]
 fn a_changed_bit_is_noticed() {
     for (addresses, from) in [(v4(), 14), (v6(), 22)] {

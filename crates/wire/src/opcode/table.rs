@@ -1,4 +1,4 @@
-//! One row for each opcode.
+//! The table: one row for each opcode.
 
 use super::Carries::{
     Ack, Atomic, AtomicAck, Datagram, DatagramImmediate, Immediate, Invalidate, Nothing, Remote,
@@ -79,7 +79,7 @@ opcodes! {
     0x81 CNP                       Cnp Congestion        Only   Carries::Cnp, NO;
 }
 
-/// Row of each code in [`OPCODES`]; codes that it does not have point behind its end.
+/// Row of each code in [`OPCODES`]; for unknown codes it is beyond the end.
 pub(super) const INDEX: [u8; 256] = {
     let mut index = [u8::MAX; 256];
     let mut row = 0;
@@ -95,7 +95,7 @@ const OPERATIONS: usize = Congestion as usize + 1;
 const POSITIONS: usize = Only as usize + 1;
 const CARRIES: usize = Carries::Cnp as usize + 1;
 
-/// Place of what an opcode means in [`BY_MEANING`].
+/// Returns the index of an opcode's meaning in [`BY_MEANING`].
 pub(super) const fn meaning(
     service: Service,
     operation: Operation,
@@ -106,8 +106,7 @@ pub(super) const fn meaning(
     (operation * POSITIONS + position as usize) * CARRIES + carries as usize
 }
 
-/// Row of each meaning in [`OPCODES`], behind its end where there is none: every packet sent is
-/// looked up here.
+/// Row of each meaning in [`OPCODES`]; beyond the end if there is none. Every packet sent is looked up here.
 pub(super) static BY_MEANING: [u8; SERVICES * OPERATIONS * POSITIONS * CARRIES] = {
     let mut rows = [u8::MAX; SERVICES * OPERATIONS * POSITIONS * CARRIES];
     let mut row = 0;

@@ -56,7 +56,7 @@ impl Frame {
         Self::new(&PATH, Opcode::RC_ACKNOWLEDGE, Extension::Ack(aeth), &[])
     }
 
-    /// Bends one byte; the IPv4 checksum is mended, the ICRC is not.
+    /// Changes one byte and corrects the IPv4 checksum, but not the ICRC.
     fn with(mut self, at: usize, byte: u8) -> Self {
         self.bytes[at] = byte;
         put(&mut self.bytes, IP + 10, [0, 0]);
@@ -97,7 +97,7 @@ fn the_icrc_can_follow_the_payload() {
     assert_eq!((&copy, icrc.finish()), (b"hello", packet.icrc()));
 }
 
-/// Routers may change these; the packet stays whole (annex A17.3).
+/// Routers may change these fields without breaking the ICRC (annex A17.3).
 #[test]
 fn marks_and_hops_do_not_spoil_the_icrc() {
     let frame = Frame::send(b"hello").with(IP + 1, 3).with(IP + 8, 1);
@@ -141,7 +141,7 @@ fn addresses_of_two_versions_do_not_meet() {
     assert_eq!(Addresses::between(v6, v4, FlowLabel::default()), None);
 }
 
-/// Frames that belong to somebody else must not be counted as broken, however odd they are.
+/// Frames of other traffic are not counted as broken, however odd they are.
 #[test]
 fn other_traffic_is_let_through() {
     let send = || Frame::send(b"hello");
@@ -189,7 +189,7 @@ fn a_wrong_ip_checksum_is_seen() {
     assert_eq!(frame.refusal(), Some(Refusal::IpChecksum));
 }
 
-/// IBTA 9.2: padding fills four bytes and is shorter than the payload it follows.
+/// IBTA 9.2: padding makes the payload a multiple of four bytes and is shorter than the payload.
 #[test]
 fn padding_must_fit() {
     let more_than_payload = Frame::send(&[]).with(BTH + 1, 0x10);

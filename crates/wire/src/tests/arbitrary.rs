@@ -1,4 +1,4 @@
-//! The fuzz bodies as plain tests: any bytes, and captured packets with a few of them bent.
+//! The fuzz bodies as plain tests, with any bytes, and with captured packets that are changed a little.
 
 use std::vec::Vec;
 
@@ -9,8 +9,7 @@ use crate::field::put;
 use crate::registry::{FORMATS, exercise};
 use crate::{Packet, internet_checksum};
 
-/// Bends `frame` at the given places, cuts it, and gives IPv4 a right checksum so that the deeper
-/// layers are reached.
+/// Changes bytes of `frame`, cuts it, and gives IPv4 a right checksum so that the deeper layers are reached.
 fn bend(mut frame: Vec<u8>, bends: &[(prop::sample::Index, u8)], keep: usize) -> Vec<u8> {
     for (at, byte) in bends {
         let at = at.index(frame.len());
@@ -50,8 +49,8 @@ proptest! {
         }
     }
 
-    /// Headers alone, where random bytes and bent frames seldom arrive: a captured payload or
-    /// header at the place where each format begins.
+    /// Tests headers alone, which random bytes and changed frames seldom reach: with a captured payload, or a captured
+    /// frame from the place where a format begins.
     #[test]
     fn every_format_sees_captured_bytes(
         frame in captured_frames(),

@@ -8,7 +8,7 @@ use std::{format, fs};
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 
-/// One frame and where it is from.
+/// One frame and the capture that it is from.
 #[derive(Clone, Debug)]
 pub(super) struct Captured {
     pub(super) origin: String,
@@ -19,7 +19,7 @@ pub(super) fn testdata() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata")
 }
 
-/// The frames of all captures.
+/// Returns the frames of all captures.
 pub(super) fn all() -> Vec<Captured> {
     let mut files: Vec<_> = fs::read_dir(testdata())
         .unwrap()

@@ -26,7 +26,7 @@ fn every_packet_parses_and_is_built_again_to_the_bit() {
     }
 }
 
-/// IBTA 7.8.1: a CRC finds every burst shorter than itself, so of all bytes but the masked ones.
+/// IBTA 7.8.1: a CRC detects every burst shorter than itself, so a change of any byte that is not masked.
 #[test]
 fn a_changed_byte_behind_the_headers_is_found() {
     for captured in capture::all() {
@@ -46,7 +46,7 @@ fn a_changed_byte_behind_the_headers_is_found() {
     }
 }
 
-/// What the captures do not show, so that a new capture is compared with this list.
+/// The list has the opcodes that the captures do not show, so that a new capture is compared with it.
 #[test]
 fn the_captures_show_every_opcode_that_rxe_sends() {
     let seen: BTreeSet<Opcode> = capture::all()

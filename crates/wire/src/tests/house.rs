@@ -1,4 +1,4 @@
-//! Rules of the house that a compiler on a machine with an operating system does not check.
+//! Rules of the project that a compiler on a machine with an operating system does not check.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,7 +30,7 @@ fn is_test(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs")
 }
 
-/// The texts between `before` and `after` in all sources.
+/// Returns the texts between `before` and `after` in all sources.
 fn between(before: &str, after: char) -> BTreeSet<String> {
     sources()
         .iter()
@@ -40,8 +40,7 @@ fn between(before: &str, after: char) -> BTreeSet<String> {
         .collect()
 }
 
-/// A format without an entry would go without fuzzing; that is how parsers of others came to have
-/// reachable panics for years.
+/// A format without an entry would not be fuzzed; that is how other parsers came to have reachable panics for years.
 #[test]
 fn every_format_has_a_fuzz_body() {
     let mut named: BTreeSet<_> = between("NAME: &'static str = \"", '"');

@@ -1,4 +1,4 @@
-//! Queue pairs and what is under way on them.
+//! Queue pairs, and the work that is under way on them.
 
 use alloc::vec::Vec;
 
@@ -42,7 +42,7 @@ pub(in crate::saved) struct Qp {
 }
 
 impl Qp {
-    /// That of its slot, which is checked when it is restored. That of the GSI says nothing.
+    /// Returns the name of its slot, which is checked when it is restored. The name of the GSI has no meaning.
     pub(in crate::saved) fn name(&self) -> Name {
         match self.qpn {
             GSI => Name::NONE,
@@ -134,7 +134,7 @@ pub(in crate::saved) struct Requester {
     pub(in crate::saved) retries: u32,
     #[prost(uint32, tag = "4")]
     pub(in crate::saved) rnr_retries: u32,
-    /// An event is due when the queue is drained.
+    /// Whether an event is due when the queue is drained.
     #[prost(bool, tag = "5")]
     pub(in crate::saved) drain_event: bool,
 }
@@ -146,7 +146,7 @@ pub(in crate::saved) struct Pending {
     /// 0 posted, 1 started, 2 done, 3 failed.
     #[prost(uint32, tag = "2")]
     pub(in crate::saved) phase: u32,
-    /// With which status it failed.
+    /// Status with which it failed.
     #[prost(uint32, tag = "3")]
     pub(in crate::saved) status: u32,
     #[prost(uint32, tag = "4")]
@@ -169,10 +169,10 @@ pub(in crate::saved) struct Responder {
     pub(in crate::saved) told: bool,
     #[prost(bool, tag = "5")]
     pub(in crate::saved) established: bool,
-    /// A SEND under way.
+    /// State of a SEND under way.
     #[prost(message, optional, tag = "6")]
     pub(in crate::saved) send: Option<SendUnderWay>,
-    /// A WRITE under way.
+    /// State of a WRITE under way.
     #[prost(message, optional, tag = "7")]
     pub(in crate::saved) write: Option<WriteUnderWay>,
     #[prost(message, repeated, tag = "8")]

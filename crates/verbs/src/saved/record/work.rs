@@ -22,12 +22,12 @@ pub(in crate::saved) struct Receive {
     pub(in crate::saved) id: u64,
     #[prost(message, repeated, tag = "2")]
     pub(in crate::saved) sges: Vec<Sge>,
-    /// Not 0: the request was undecodable and completes with this status.
+    /// If not 0, the request was undecodable and completes with this status.
     #[prost(uint32, tag = "3")]
     pub(in crate::saved) refused: u32,
 }
 
-/// A send work request. Which of the optional fields count, `op` says.
+/// A send work request. `op` determines which of the optional fields count.
 #[derive(Clone, PartialEq, Message)]
 pub(in crate::saved) struct Send {
     #[prost(uint64, tag = "1")]
@@ -49,7 +49,7 @@ pub(in crate::saved) struct Send {
     /// Immediate data, in the order of the wire.
     #[prost(fixed32, tag = "8")]
     pub(in crate::saved) imm: u32,
-    /// The peer's key, or the one to invalidate or fill.
+    /// The peer's key, or the key to invalidate or fill.
     #[prost(uint32, tag = "9")]
     pub(in crate::saved) key: u32,
     /// The peer's address.
@@ -62,7 +62,7 @@ pub(in crate::saved) struct Send {
     pub(in crate::saved) swap: u64,
     #[prost(message, optional, tag = "13")]
     pub(in crate::saved) fill: Option<Fill>,
-    /// With which status a refused one completes.
+    /// Status with which a refused request completes.
     #[prost(uint32, tag = "14")]
     pub(in crate::saved) status: u32,
     #[prost(message, optional, tag = "15")]
@@ -82,7 +82,7 @@ pub(in crate::saved) struct Datagram {
     pub(in crate::saved) address: Address,
 }
 
-/// What a window is bound to.
+/// Parameters of a window's bind.
 #[derive(Clone, PartialEq, Message)]
 pub(in crate::saved) struct Bind {
     #[prost(uint32, tag = "1")]

@@ -1,4 +1,4 @@
-//! Memory of a node: byte vectors that can be taken away.
+//! Memory of a node: byte vectors that can be removed.
 
 use std::cell::{Cell, RefCell};
 
@@ -10,7 +10,7 @@ pub(crate) type Region = usize;
 #[derive(Default)]
 pub(crate) struct Memory {
     buffers: RefCell<Vec<Option<Vec<u8>>>>,
-    /// Those that their owner fills.
+    /// Buffers that their owner fills.
     left: RefCell<Vec<Region>>,
     late: Cell<Option<Region>>,
     /// Bytes copied with non-temporal stores.
@@ -24,12 +24,12 @@ impl Memory {
         buffers.len() - 1
     }
 
-    /// Unmaps a buffer: later touches fault.
+    /// Unmaps a buffer, so that later accesses fault.
     pub(crate) fn remove(&self, region: Region) {
         self.buffers.borrow_mut()[region] = None;
     }
 
-    /// Touches of one buffer come too early from now on; `None`: of none.
+    /// Makes accesses to one buffer too early from now on; with `None`, to no buffer.
     pub(crate) fn set_late(&self, region: Option<Region>) {
         self.late.set(region);
     }
@@ -41,7 +41,7 @@ impl Memory {
         }
     }
 
-    /// Its owner puts in place what it receives.
+    /// Leaves it to the buffer's owner to put received messages in place.
     pub(crate) fn leave_to_owner(&self, region: Region) {
         self.left.borrow_mut().push(region);
     }

@@ -1,5 +1,5 @@
-//! Two adapters with a wire between them that does as it is told, and a clock that stands still
-//! until somebody moves it.
+//! Two adapters with a wire between them whose faults the test chooses, and a clock that stands still until the test
+//! moves it.
 
 pub(crate) mod memory;
 pub(crate) mod node;
@@ -19,12 +19,12 @@ use vrdma_verbs::{Flow, Pace, Path, Paths, Source, Time};
 pub(crate) use memory::{Memory, Region};
 pub(crate) use node::{Node, Setup, limits};
 
-/// What happens to a unit on its way.
+/// The fate of a unit on its way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
     /// It arrives.
     Arrive,
-    /// It does not.
+    /// It does not arrive.
     Lose,
     /// It arrives twice.
     Double,
@@ -32,20 +32,20 @@ pub(crate) enum Fate {
     Delay,
 }
 
-/// A unit on its way to the node with that index.
+/// A unit on its way to the node with this index.
 #[derive(Clone, Debug)]
 pub(crate) enum Unit {
     Request(Request<Region>),
     Response(Response<Region>),
-    /// In place of both, when the peers are behind a wire.
+    /// A frame in place of both, when the peers are behind a wire.
     Frame(Vec<u8>),
 }
 
-/// The wires, to the engine.
+/// The wires, as the engine sees them.
 struct Ways {
     pace: Pace,
     train_bytes: u32,
-    /// The one that takes no more. Wires are numbered by traffic class.
+    /// The wire that is full. Wires are numbered by traffic class.
     full: Option<u32>,
 }
 
@@ -81,16 +81,16 @@ pub(crate) struct Pair {
     pub(crate) now: Time,
     pub(crate) unit_bytes: u32,
     pub(crate) pace: Pace,
-    /// The wire that takes no more, by traffic class.
+    /// The wire that is full, by traffic class.
     pub(crate) full: Option<u32>,
-    /// Payload of the longest unit for a wire.
+    /// Most payload of a unit for a wire.
     train_bytes: u32,
     wire: VecDeque<(usize, Unit)>,
     fates: Fates,
 }
 
 impl Pair {
-    /// Two adapters, each with one queue pair in RTS; connections know each other.
+    /// Makes two adapters, each with one queue pair in RTS; those of a connected service are connected.
     pub(crate) fn new(qp_type: QpType) -> Self {
         Self::with(qp_type, Setup::default())
     }
@@ -116,14 +116,14 @@ impl Pair {
         }
     }
 
-    /// The same with a wire between the two.
+    /// Makes the same with a wire between the two.
     pub(crate) fn wired(qp_type: QpType, setup: Setup) -> Self {
         let mut pair = Self::with(qp_type, setup);
         pair.pace = Pace::Wire;
         pair
     }
 
-    /// From now on units are several packets, at both ends.
+    /// Makes units of several packets at both ends from now on.
     pub(crate) fn run_trains(&mut self, bytes: u32) {
         self.train_bytes = bytes;
         for node in &mut self.nodes {
@@ -143,7 +143,7 @@ impl Pair {
         Self::new(QpType::Ud)
     }
 
-    /// Another connection beside the first.
+    /// Makes another connection beside the first.
     pub(crate) fn connect_more(&mut self, setup: &Setup) -> [QpId; 2] {
         let qps = [0, 1].map(|i| self.nodes[i].another());
         let names = [0, 1].map(|i| self.nodes[i].name_of(qps[i]));
@@ -156,7 +156,7 @@ impl Pair {
         &mut self.nodes[0]
     }
 
-    /// Bytes that both copied with non-temporal stores.
+    /// Returns the bytes that both nodes copied with non-temporal stores.
     pub(crate) fn non_temporal(&self) -> u64 {
         let nodes = self.nodes.iter();
         nodes.map(|node| node.memory.non_temporal.get()).sum()
@@ -166,17 +166,17 @@ impl Pair {
         &mut self.nodes[1]
     }
 
-    /// From now on `fates` decides about every unit.
+    /// Lets `fates` decide about every unit from now on.
     pub(crate) fn fates(&mut self, fates: impl FnMut(&Unit) -> Fate + 'static) {
         self.fates = Box::new(fates);
     }
 
-    /// From now on everything arrives.
+    /// Lets everything arrive from now on.
     pub(crate) fn heal(&mut self) {
         self.fates = Box::new(|_| Fate::Arrive);
     }
 
-    /// Moves units until nothing moves any more without the clock.
+    /// Moves units until nothing more moves without the clock.
     pub(crate) fn run(&mut self) {
         while self.step() {}
         self.nodes.iter_mut().for_each(Node::drain_outputs);
@@ -189,7 +189,7 @@ impl Pair {
             return false;
         };
         self.carry(to, unit);
-        // What comes behind it, before anybody sends.
+        // The units behind it are moved before either end sends.
         while self.nodes[to].train.is_some()
             && self.wire.front().is_some_and(|(next, _)| *next == to)
             && let Some((_, unit)) = self.wire.pop_front()
@@ -200,7 +200,7 @@ impl Pair {
         true
     }
 
-    /// What is under way between the two is lost.
+    /// Loses everything that is under way between the two.
     pub(crate) fn drop_units(&mut self) {
         self.wire.clear();
     }
@@ -241,7 +241,7 @@ impl Pair {
             .min()
     }
 
-    /// The units that a node would send now, taken off it.
+    /// Takes the units that a node would send now.
     pub(crate) fn transmit(&mut self, from: usize) -> Vec<Request<Region>> {
         let (now, unit_bytes) = (self.now, self.unit_bytes);
         let mut ways = self.ways();
@@ -276,7 +276,7 @@ impl Pair {
         response
     }
 
-    /// Answers by hand.
+    /// Delivers a response by hand.
     pub(crate) fn respond(&mut self, to: usize, response: &Response<Region>) {
         let now = self.now;
         let [a, b] = &mut self.nodes;
@@ -286,7 +286,7 @@ impl Pair {
         node.drain_outputs();
     }
 
-    /// The frames that a node would send now: requests, then answers.
+    /// Takes the frames that a node would send now: requests, then answers.
     pub(crate) fn frames_of(&mut self, from: usize) -> Vec<Vec<u8>> {
         let units = self.transmit(from);
         let mut ways = self.ways();

@@ -31,7 +31,7 @@ pub(crate) struct Setup {
     pub(crate) psn: u32,
     pub(crate) signal_all: bool,
     pub(crate) srq: bool,
-    /// Of packets, and which wire they take.
+    /// Traffic class of packets, and number of the wire that they take.
     pub(crate) traffic_class: u8,
 }
 
@@ -53,7 +53,7 @@ impl Default for Setup {
     }
 }
 
-/// How a peer names a node.
+/// The name of a node to its peer.
 #[derive(Clone, Copy)]
 pub(crate) struct Name {
     pub(crate) gid: Gid,
@@ -101,15 +101,15 @@ pub(crate) struct Node {
     /// Further queue pairs like the first.
     pub(crate) more: Vec<QpId>,
     pub(crate) gid: Gid,
-    /// Send slots freed, in order: `None` for an unsignalled success.
+    /// Completions for freed send slots, in order: `None` for an unsignalled success.
     pub(crate) sent: Vec<Option<Completion>>,
     pub(crate) received: Vec<Completion>,
     /// Messages that came with receive completions, and their buffers.
     pub(crate) enclosed: Vec<(Vec<Sge>, Vec<u8>)>,
     pub(crate) events: Vec<Event>,
-    /// Gathers packets, if it does.
+    /// Gathers packets, if the node does that.
     pub(crate) train: Option<Train<Region>>,
-    /// How often it had several.
+    /// Number of times that the train had several packets.
     pub(crate) trains: u32,
 }
 
@@ -174,7 +174,7 @@ impl Node {
         self.name_of(self.qp)
     }
 
-    /// Another queue pair like the first, in RESET.
+    /// Makes another queue pair like the first, in RESET.
     pub(crate) fn another(&mut self) -> QpId {
         let spec = *self.hca.qp_spec(self.qp).unwrap();
         let qp = self.hca.create_qp(spec).unwrap();
@@ -243,7 +243,7 @@ impl Node {
         }
     }
 
-    /// A region with all rights that holds `data`.
+    /// Makes a region with all rights that holds `data`.
     pub(crate) fn holding(&mut self, data: &[u8]) -> Mr {
         let mr = self.register(data.len() as u32, ALL);
         self.memory.fill(mr.region, 0, data);
@@ -262,7 +262,7 @@ impl Node {
         self.post(send_wr(id, op, sges));
     }
 
-    /// A plain datagram.
+    /// Sends a plain datagram.
     pub(crate) fn send_to(&mut self, id: u64, to: Name, sges: &[Sge]) {
         let mut wr = send_wr(id, SendOp::Send, sges);
         wr.datagram = Some(datagram(to));
@@ -288,24 +288,24 @@ impl Node {
         }
     }
 
-    /// The only frame of a unit.
+    /// Returns the only frame of a unit.
     pub(crate) fn request_frame(&self, request: &Request<Region>) -> Vec<u8> {
         only(self.frames(request))
     }
 
-    /// The frames of a unit.
+    /// Returns the frames of a unit.
     pub(crate) fn frames(&self, request: &Request<Region>) -> Vec<Vec<u8>> {
         let frames = Frames::of_request(request, &self.link()).unwrap();
         frames.to_vecs(&self.memory).unwrap()
     }
 
-    /// The frames of an answer.
+    /// Returns the frames of an answer.
     pub(crate) fn reply_frames(&self, reply: &Reply<Region>) -> Vec<Vec<u8>> {
         let frames = Frames::of_reply(reply, &self.link()).unwrap();
         frames.to_vecs(&self.memory).unwrap()
     }
 
-    /// The only frame of an answer.
+    /// Returns the only frame of an answer.
     pub(crate) fn reply_frame(&self, reply: &Reply<Region>) -> Vec<u8> {
         only(self.reply_frames(reply))
     }
@@ -337,7 +337,7 @@ impl Node {
         self.drain_outputs();
     }
 
-    /// No more frames come for now.
+    /// Ends a train: no more frames come for now.
     pub(crate) fn end_train(&mut self, now: Time) {
         if let Some(mut train) = self.train.take() {
             self.take_train(&mut train, now);
@@ -399,7 +399,7 @@ pub(crate) fn attributes(peer: Name, setup: &Setup) -> QpAttr {
     }
 }
 
-/// The masks that the kernel's driver sends.
+/// Returns the masks that the kernel's driver sends.
 pub(crate) fn mask(qp_type: QpType, to: QpState) -> AttrMask {
     let bits = match (qp_type, to) {
         (QpType::Rc, QpState::Init) => 0x39,

@@ -1,4 +1,4 @@
-//! What an engine hands out, sorted.
+//! The outputs of an engine, sorted.
 
 use vrdma_verbs::work::Output;
 

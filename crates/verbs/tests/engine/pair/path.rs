@@ -1,4 +1,4 @@
-//! Two adapters with a path between them that takes time and loses frames, by a seeded generator.
+//! Two adapters with a path between them that takes time and loses frames, according to a seeded generator.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use vrdma_wire::{Ecn, TrafficClass};
 
 use super::{Node, Pair, Setup};
 
-/// What the path does, in hundredths of a percent.
+/// Faults of the path, in hundredths of a percent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Faults {
     pub(crate) loss: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Faults {
     pub(crate) mark: u64,
 }
 
-/// A path with one way's delay, and so many nanoseconds for a frame.
+/// A path with a delay for each way, and a time for each frame.
 pub(crate) struct Path {
     pub(crate) pair: Pair,
     pub(crate) faults: Faults,
@@ -46,7 +46,7 @@ impl Path {
         }
     }
 
-    /// xorshift64, in hundredths of a percent.
+    /// Whether an event of this chance happens, in hundredths of a percent; xorshift64.
     fn chance(&mut self, of: u64) -> bool {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -88,7 +88,7 @@ impl Path {
         }
     }
 
-    /// Runs until the first node has so many send completions, or until the moment.
+    /// Runs until the first node has this many send completions, or until `end`.
     pub(crate) fn run_until(&mut self, completions: usize, end: Time) {
         while self.pair.nodes[0].sent.len() < completions {
             self.send();
@@ -117,7 +117,7 @@ impl Path {
     }
 }
 
-/// Marks an IPv4 frame as a router does.
+/// Marks an IPv4 frame as a router would.
 fn mark(frame: &mut [u8]) {
     let class = TrafficClass(frame[15]);
     if class.ecn() == Ecn::NotCapable {

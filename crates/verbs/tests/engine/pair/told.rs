@@ -1,17 +1,17 @@
-//! What a node has handed out, as tests compare it.
+//! The outputs of a node in forms that tests compare.
 
 use vrdma_verbs::work::{Status, WcOp};
 
 use super::Node;
 
 impl Node {
-    /// Send completions so far: cookie and status.
+    /// Returns the send completions so far: cookie and status.
     pub(crate) fn sends(&self) -> Vec<(u64, Status)> {
         let signalled = self.sent.iter().flatten();
         signalled.map(|done| (done.wr_id, done.status)).collect()
     }
 
-    /// Receive completions so far: cookie and status.
+    /// Returns the receive completions so far: cookie and status.
     pub(crate) fn receives(&self) -> Vec<(u64, Status)> {
         self.received
             .iter()
@@ -19,7 +19,7 @@ impl Node {
             .collect()
     }
 
-    /// Receive completions so far: cookie, kind and length.
+    /// Returns the receive completions so far: cookie, kind and length.
     pub(crate) fn messages(&self) -> Vec<(u64, WcOp, u32)> {
         let messages = self.received.iter();
         messages
