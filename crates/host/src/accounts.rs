@@ -1,12 +1,12 @@
-//! Members and port groups beyond a limit: whoever has more to send that is charged to them waits, and sends to
-//! others meanwhile.
+//! Members and port groups beyond a limit: a member whose traffic is charged to one of them waits, and sends to others
+//! meanwhile.
 //!
 //! ```text
-//!   unit ──► charge ──► beyond a limit: closed ──► who has more for it waits, in the order of coming
+//!   unit ──► charge ──► beyond a limit: closed ──► members with more for it wait, in the order of arrival
 //!                            └── time, or another limit ──► open ──► they go on in that order
 //! ```
-//! Any shard may have the members: all shards charge the same policies. One that has not found an account closed
-//! yet sends a unit before it does, which the meter remembers.
+//! Members of any shard are limited so: all shards charge the same policies. A shard that has not found an account
+//! closed yet may still send a unit; the meter remembers it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::limits::{LOOK_AGAIN, pause};
 use crate::queue::Queue;
 use crate::shared::Shared;
 
-/// One limit of one member, and with it that of its port group.
+/// One limit of one member, together with the same limit of its port group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Account {
     pub(crate) port: PortId,
     pub(crate) limit: Limit,
 }
 
-/// What has passed for an account.
+/// An amount that has passed, to be charged to an account.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Passed {
     pub(crate) amount: u64,
@@ -34,22 +34,22 @@ pub(crate) struct Passed {
     pub(crate) now: Time,
 }
 
-/// A meter by the address of its policy, which is alive as long as the meter is in the table.
+/// The address of the meter's policy, which lives as long as the meter is in the table, and the limit.
 type Key = (usize, Limit);
 
-/// A meter that takes no more for now, or has not until a moment ago.
+/// A meter that takes no more for now, or took no more until a moment ago.
 struct Closed {
     policy: Arc<Policy>,
-    /// When it is looked at again.
+    /// When the meter is looked at again.
     look_at: Time,
     queue: Queue,
 }
 
-/// Four for each member and port group at most, each with the members that wait for it here.
+/// The closed meters, at most four for each member and port group, each with the members that wait for it here.
 #[derive(Default)]
 struct ClosedOnes {
     by_key: BTreeMap<Key, Closed>,
-    /// When each is looked at again: no look at those whose time has not come.
+    /// When each meter is looked at again, so that none is looked at before its time.
     deadlines: BTreeSet<(Time, Key)>,
 }
 
@@ -59,16 +59,16 @@ struct Known {
     policy: Option<Arc<Policy>>,
 }
 
-/// Of all members and port groups, in one shard.
+/// The accounts of all members and port groups, in one shard.
 #[derive(Default)]
 pub(crate) struct Accounts {
-    /// By port; one that was never asked for has none.
+    /// By port; a port that was never asked for has no entry.
     known: Vec<Option<Known>>,
     closed: ClosedOnes,
 }
 
 impl Accounts {
-    /// What limits a member of any shard.
+    /// Returns the policy that limits a member of any shard.
     #[inline]
     pub(crate) fn policy(&mut self, shared: &Shared, port: PortId) -> Option<&Arc<Policy>> {
         let (number, epoch) = (port.0 as usize, shared.epoch());
@@ -82,7 +82,7 @@ impl Accounts {
         self.known.get(number)?.as_ref()?.policy.as_ref()
     }
 
-    /// Whether something has to be asked or charged of a member at all.
+    /// Whether a member has any limit that must be asked or charged.
     #[inline]
     pub(crate) fn is_limited(&mut self, shared: &Shared, port: PortId) -> bool {
         let policy = self.policy(shared, port);
@@ -101,7 +101,7 @@ impl Accounts {
         });
     }
 
-    /// Something for an account has passed.
+    /// Charges an account for something that has passed.
     #[inline]
     pub(crate) fn charge(&mut self, shared: &Shared, account: Account, passed: Passed) {
         let Passed { amount, now, .. } = passed;
@@ -118,7 +118,7 @@ impl Accounts {
         }
     }
 
-    /// The wait of who sent something is over, and that of others may begin.
+    /// Ends the wait of the sender, and closes or reopens the account for others.
     #[cold]
     fn note(&mut self, policy: &Arc<Policy>, limit: Limit, passed: Passed) {
         let Passed { by, now, .. } = passed;
@@ -145,7 +145,7 @@ impl Accounts {
         }
     }
 
-    /// Whether any takes no more for now.
+    /// Whether any account takes no more for now.
     #[inline]
     pub(crate) fn is_any_closed(&self) -> bool {
         !self.closed.is_empty()
@@ -187,7 +187,7 @@ impl Accounts {
         false
     }
 
-    /// Who waited for accounts that are open by now, in their order.
+    /// Returns the members that waited for accounts that are open by now, in their order.
     pub(crate) fn take_opened(&mut self, now: Time) -> Vec<PortId> {
         let mut waited = Vec::new();
         while let Some(key) = self.closed.next_due(now) {
@@ -196,7 +196,7 @@ impl Accounts {
         waited
     }
 
-    /// When an account is to be looked at.
+    /// When an account has to be looked at.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.closed.next_deadline()
     }
@@ -211,7 +211,7 @@ impl ClosedOnes {
         self.by_key.get_mut(&key).map(|closed| &mut closed.queue)
     }
 
-    /// A meter takes no more: it is looked at again then, or before if that was said.
+    /// Closes a meter: it is looked at again at `look_at`, or earlier if that was already due.
     fn close(&mut self, policy: &Arc<Policy>, limit: Limit, look_at: Time) {
         let key = key(policy, limit);
         let known = self.by_key.get(&key);
@@ -229,7 +229,7 @@ impl ClosedOnes {
         self.look_at(key, look_at);
     }
 
-    /// One is looked at again then.
+    /// Sets when a meter is looked at again.
     fn look_at(&mut self, key: Key, at: Time) {
         if let Some(closed) = self.by_key.get_mut(&key) {
             self.deadlines.remove(&(closed.look_at, key));
@@ -242,13 +242,13 @@ impl ClosedOnes {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// One whose time has come.
+    /// Returns a meter whose time has come.
     fn next_due(&self, now: Time) -> Option<Key> {
         let (at, key) = *self.deadlines.first()?;
         (at <= now).then_some(key)
     }
 
-    /// Who may go on. One that is open and that nobody waits for is forgotten.
+    /// Returns the member that may go on. A meter that is open and has no waiting members is forgotten.
     fn look(&mut self, key: Key, now: Time) -> Option<PortId> {
         let closed = self.by_key.get_mut(&key)?;
         let wait = closed.policy.own_wait_ns(key.1, now.0);
@@ -271,7 +271,7 @@ fn key(policy: &Arc<Policy>, limit: Limit) -> Key {
     (Arc::as_ptr(policy) as usize, limit)
 }
 
-/// A member's policy and its group's.
+/// Returns a member's policy and its group's.
 fn both(policy: &Arc<Policy>) -> impl Iterator<Item = &Arc<Policy>> {
     [Some(policy), policy.group()].into_iter().flatten()
 }

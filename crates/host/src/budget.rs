@@ -2,10 +2,10 @@
 //! operations.
 //!
 //! Each round of turns ([`run_queue`](crate::run_queue)) gives every port group, and every member within its group, a
-//! quantum by its weight: the heaviest of those who had more to send has a whole one, so that no turn is longer than
-//! without weights. What a unit took too much is missing in the next turns, and what was not used does not add up. Messages within the host, frames for uplinks and
-//! answers to READs draw on the same account. A message that is longer than what is left goes on in
-//! the next turn: engines cut units.
+//! quantum by its weight. The heaviest of those that had more to send gets a whole quantum, so no turn is longer than
+//! without weights. What a unit took beyond the budget is missing in the next turns; what was not used does not add up.
+//! Messages within the host, frames for uplinks and answers to READs draw on the same account. Engines cut units, so a
+//! message longer than the rest of the budget continues in the next turn.
 
 use std::ops::AddAssign;
 
@@ -16,44 +16,44 @@ use vrdma_verbs::{REPLAYS_MIN, Time};
 /// Cost of a turn, in bytes: some ten microseconds of copying.
 pub(crate) const QUANTUM: u64 = 64 << 10;
 
-/// What a unit costs besides its bytes: so many take about as long to copy. A turn has at most 64
-/// units because of it.
+/// Cost of a unit besides its bytes: copying this many bytes takes about as long. It limits a turn to 64 units.
 const UNIT_COST: u64 = 1 << 10;
 
-/// The same of an atomic: a turn has at most as many as a responder answers again. What a requester knows to be done is
-/// written down at the end of its turn, and each atomic when it is done; after a crash it asks again for all between.
+/// Cost of an atomic besides its bytes: a turn has at most as many atomics as a responder can answer again. The
+/// requester's progress is recorded at the end of its turn, and each atomic when it is executed; after a crash the
+/// requester repeats all requests in between.
 const ATOMIC_COST: u64 = QUANTUM / REPLAYS_MIN as u64;
 
-/// A longer message counts as several where messages a second are guaranteed.
+/// A longer message counts as several towards a guarantee in messages a second.
 const MESSAGE_BYTES: u64 = 4 << 10;
 
-/// Of one member, or of a port group.
+/// The budget of one member, or of one port group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Budget {
-    /// Below zero what was taken too much.
+    /// Bytes left; below zero, the bytes taken beyond the budget.
     left: i64,
 }
 
 impl Budget {
-    /// For a turn of its own.
+    /// Returns the budget of a turn of its own.
     pub(crate) fn of(quantum: u64) -> Self {
         Self {
             left: quantum as i64,
         }
     }
 
-    /// A new turn begins.
+    /// Begins a new turn.
     pub(crate) fn renew(&mut self, quantum: u64) {
         self.pay(quantum, quantum);
     }
 
-    /// So much is paid for it, of which at most a quantum is left.
+    /// Adds bytes; at most one quantum is kept.
     pub(crate) fn pay(&mut self, bytes: u64, quantum: u64) {
         let left = self.left.saturating_add_unsigned(bytes);
         self.left = left.min(quantum as i64);
     }
 
-    /// What has to be paid for it until it has something left.
+    /// Returns the bytes that must be paid until something is left again.
     pub(crate) fn debt(self) -> Option<u64> {
         self.is_spent().then(|| self.left.unsigned_abs() + 1)
     }
@@ -62,7 +62,7 @@ impl Budget {
         self.left <= 0
     }
 
-    /// So much was moved for it.
+    /// Subtracts bytes that were moved.
     pub(crate) fn charge(&mut self, bytes: u64) {
         self.left = self.left.saturating_sub_unsigned(bytes);
     }
@@ -73,15 +73,15 @@ impl Budget {
 pub(crate) struct Moved {
     /// What it costs.
     pub(crate) cost: u64,
-    /// Bytes of guarantees that it takes.
+    /// Bytes counted towards guarantees in bits.
     pub(crate) bytes: u64,
-    /// Messages of guarantees that it takes.
+    /// Messages counted towards guarantees in messages.
     pub(crate) ops: u64,
 }
 
 impl Moved {
-    /// By a request. None is so short that it takes little of a guarantee in bits, and a long message is several, so that
-    /// it takes more than little of one in messages.
+    /// Returns what a request moves. Even the shortest counts for a minimum of bytes, so it uses up its share of a
+    /// guarantee in bits; a long message counts as several, so it uses up its share of one in messages.
     #[inline]
     pub(crate) fn by<R>(request: &Request<R>) -> Self {
         let bytes = moved(request);
@@ -96,7 +96,7 @@ impl Moved {
         }
     }
 
-    /// Frames of answers, so many bytes.
+    /// Returns what answer frames of this many bytes count.
     pub(crate) fn frames(bytes: u64) -> Self {
         Self {
             cost: bytes,
@@ -105,7 +105,7 @@ impl Moved {
         }
     }
 
-    /// All that was moved since so much had been.
+    /// Returns what was moved since `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             cost: self.cost - before.cost,
@@ -114,7 +114,7 @@ impl Moved {
         }
     }
 
-    /// What a member, or a receiver, has had counts for what is guaranteed to it.
+    /// Counts it towards what is guaranteed to a member or a receiver.
     pub(crate) fn note(self, policy: &Policy, of: [Limit; 2], now: Time) {
         let [bits, ops] = of;
         policy.note_guaranteed(bits, self.bytes.saturating_mul(8), now.0);
@@ -130,22 +130,22 @@ impl AddAssign for Moved {
     }
 }
 
-/// The quantum of one that has a weight, beside others of whom the heaviest weighs so much.
+/// Returns the quantum for a weight, beside others of which the heaviest has weight `heaviest`.
 pub(crate) fn quantum(weight: u32, heaviest: u32) -> u64 {
     QUANTUM * u64::from(weight) / u64::from(heaviest.max(weight))
 }
 
-/// What a request costs.
+/// Returns the cost of a request.
 pub(crate) fn cost<R>(request: &Request<R>) -> u64 {
     moved(request).saturating_add(UNIT_COST)
 }
 
-/// What anything else costs that has so many bytes.
+/// Returns the cost of anything else with this many bytes.
 pub(crate) fn cost_of(bytes: usize) -> u64 {
     (bytes as u64).saturating_add(UNIT_COST)
 }
 
-/// Bytes of payload that a request moves, in either direction.
+/// Returns the bytes of payload that a request moves, in either direction.
 fn moved<R>(request: &Request<R>) -> u64 {
     match request.op {
         RequestOp::Read { length, .. } => length.into(),
@@ -153,7 +153,7 @@ fn moved<R>(request: &Request<R>) -> u64 {
     }
 }
 
-/// Bytes of payload that a request takes to its destination.
+/// Returns the bytes of payload that a request takes to its destination.
 pub(crate) fn given<R>(request: &Request<R>) -> u64 {
     match request.op {
         RequestOp::Read { .. } => 0,

@@ -1,4 +1,4 @@
-//! Who gets a request: another member, the same one, an uplink, the owner of the host, or nobody.
+//! Where a request goes: to another member, the same one, an uplink, the owner of the host, or nowhere.
 
 use vrdma_switch::{PortId, Way};
 use vrdma_verbs::unit::Request;
@@ -13,8 +13,8 @@ use crate::port::Port;
 use crate::turn::Turn;
 
 impl<M: Member, P: Port> Host<M, P> {
-    /// Takes a request to the member that owns its destination, and says which, if it is of this host. One that nobody owns
-    /// is dropped, as on a wire: the requester's own timers tell its owner.
+    /// Takes a request to the member that owns its destination, and returns that member if it is on this host. A
+    /// request for a destination that nobody owns is dropped, as on a wire: the requester's own timers tell its owner.
     pub(crate) fn carry(
         &mut self,
         turn: Turn<'_, M::View<'_>>,
@@ -40,8 +40,8 @@ impl<M: Member, P: Port> Host<M, P> {
         Some(to)
     }
 
-    /// The member that a request is for, [`NOWHERE`] if it is dropped; `None` if it leaves the host.
-    /// Connections keep what the fabric said of their way.
+    /// Returns the member that a request is for, [`NOWHERE`] if it is dropped, `None` if it leaves the host.
+    /// Connections keep what the fabric said of their path.
     fn destination(&self, from: PortId, request: &Request<M::Region>) -> Option<PortId> {
         match request.path {
             Some(Path::Local(port)) if port != NOWHERE => return Some(PortId(port)),
@@ -57,8 +57,8 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// Takes a request to a member of this host, and the answer back, or to the shard that has the member, which gets
-    /// its payload.
+    /// Takes a request to a member of this host and the answer back, or sends it, with its payload, to the shard that
+    /// has the member.
     pub(crate) fn pass(
         &mut self,
         turn: Turn<'_, M::View<'_>>,

@@ -1,4 +1,4 @@
-//! Datagrams of management (QP 1) of members whose engine has no such queue pair.
+//! Management datagrams (QP 1) of members whose engine has no such queue pair.
 //!
 //! ```text
 //!   carry, ingress ──► for QP 1 of such a member? ──► Datagram, taken by the owner of the host
@@ -19,38 +19,38 @@ use crate::member::Member;
 use crate::port::Port;
 use crate::turn::Turn;
 
-/// Hop limit of what is sent.
+/// Hop limit of the datagrams sent.
 const HOP_LIMIT: u8 = 64;
 
-/// Datagrams that wait for the owner, who takes them once a turn: some 300 KiB. Further ones are
-/// lost as on a wire, which is counted, and their senders repeat them.
+/// Most datagrams that wait for the owner, who takes them once a turn: some 300 KiB. Further ones are lost as on a wire
+/// and counted; their senders repeat them.
 const WAITING_MAX: usize = 1024;
 
 /// One datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Datagram {
-    /// The member that it is for or from.
+    /// The member that sends or receives it.
     pub port: PortId,
     /// The member's address.
     pub local: Gid,
-    /// The peer's.
+    /// The peer's address.
     pub remote: Gid,
     /// The peer's queue pair.
     pub qpn: Qpn,
     /// Partition key.
     pub pkey: Pkey,
-    /// What it says.
+    /// The MAD.
     pub bytes: [u8; MAD_LEN],
 }
 
-/// Those that have come.
+/// The datagrams that have come.
 #[derive(Default)]
 pub(crate) struct Datagrams {
     waiting: VecDeque<Datagram>,
 }
 
 impl Datagrams {
-    /// `false` if there is no room for it.
+    /// Queues a datagram; `false` if there is no room for it.
     pub(crate) fn push(&mut self, datagram: Datagram) -> bool {
         let has_room = self.waiting.len() < WAITING_MAX;
         if has_room {
@@ -61,12 +61,12 @@ impl Datagrams {
 }
 
 impl<M: Member, P: Port> Host<M, P> {
-    /// The next datagram for QP 1 of a member whose engine has none.
+    /// Returns the next datagram for QP 1 of a member whose engine has none.
     pub fn next_datagram(&mut self) -> Option<Datagram> {
         self.datagrams.waiting.pop_front()
     }
 
-    /// Whether what is for this queue pair of a member is for the owner of the host.
+    /// Whether requests for this queue pair of a member go to the owner of the host.
     pub(crate) fn is_for_owner(&self, to: PortId, destination: Qpn) -> bool {
         destination == Qpn::GSI && !self.has_gsi(to)
     }
@@ -79,7 +79,7 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// Hands out a request for QP 1, if it is a datagram of management.
+    /// Hands a request for QP 1 to the owner, if it is a management datagram.
     pub(crate) fn hand_out(
         &mut self,
         to: PortId,
@@ -92,7 +92,7 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// The same with a packet from an uplink.
+    /// Hands over a packet from an uplink in the same way.
     pub(crate) fn hand_out_packet(&mut self, to: PortId, packet: &Packet<'_>) {
         match arrived(to, packet) {
             Ok(datagram) => self.hand_to_owner(datagram),
@@ -100,14 +100,14 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// What is for QP 1 of a member, in whichever shard, is dropped and counted.
+    /// Drops and counts a datagram for QP 1 of a member of any shard.
     pub(crate) fn refuse_datagram(&self, to: PortId, reason: Untaken) {
         if let Some(traffic) = self.shared.read().traffic(to) {
             traffic.count_untaken(reason);
         }
     }
 
-    /// Datagrams for QP 1 of a member that were dropped: why, and how many.
+    /// Returns the datagrams for QP 1 of a member that were dropped: why, and how many.
     pub fn untaken(&self, port: PortId) -> impl Iterator<Item = (Untaken, u64)> {
         let traffic = self.shared.read().traffic(port);
         let counts = traffic.map(|traffic| traffic.counts());
@@ -116,8 +116,8 @@ impl<M: Member, P: Port> Host<M, P> {
         untaken.filter(|(_, count)| *count > 0)
     }
 
-    /// Whether somebody has an address, for a member that wants to send there. Neighbours on other
-    /// hosts are asked, and may be known the next time.
+    /// Whether the owner of an address is known, for a member that wants to send there. If not, neighbours on other
+    /// hosts are asked, and the answer may be known the next time.
     pub fn knows(&mut self, from: PortId, sgid: Gid, dgid: Gid, now: Time) -> bool {
         let way = self.shared.read().way(from, sgid, dgid);
         match way {
@@ -162,7 +162,7 @@ impl<M: Member, P: Port> Host<M, P> {
     }
 }
 
-/// The datagram of management that a request is.
+/// Returns the management datagram that a request holds.
 fn requested<V: Memory>(
     to: PortId,
     memory: &V,
@@ -187,13 +187,13 @@ fn requested<V: Memory>(
     })
 }
 
-/// That which a packet is.
+/// Returns the management datagram that a packet holds.
 fn arrived(to: PortId, packet: &Packet<'_>) -> Result<Datagram, Untaken> {
     let Extension::Datagram(deth) = packet.extension() else {
         return Err(Untaken::UnknownQp);
     };
     let pkey = packet.bth().pkey;
-    // The only partition is the default one (IBTA 9.6.1), of which QP 1 takes part as any other does.
+    // The only partition is the default one (IBTA 9.6.1), and QP 1 belongs to it as any other queue pair does.
     if !Pkey::DEFAULT.matches(pkey) {
         return Err(Untaken::WrongPkey);
     }
@@ -211,7 +211,7 @@ fn arrived(to: PortId, packet: &Packet<'_>) -> Result<Datagram, Untaken> {
     })
 }
 
-/// Copies a payload that has exactly the size of a datagram of management.
+/// Copies a payload that has exactly the size of a management datagram.
 fn gather<V: Memory>(payload: &Payload<V::Region>, memory: &V, to: &mut [u8; MAD_LEN]) -> bool {
     if payload.length() != MAD_LEN as u64 {
         return false;

@@ -3,11 +3,11 @@
 use vrdma_switch::{PortId, UplinkId};
 use vrdma_wire::Mtu;
 
-/// Take them after each call with [`Host::poll_event`](crate::Host::poll_event). Between two calls
-/// there is at most one for each uplink and each member.
+/// Take events after each call with [`Host::poll_event`](crate::Host::poll_event). Between two calls there is at most
+/// one for each uplink and each member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// The uplink's descriptor is to be watched for output, too, or no longer.
+    /// The uplink's descriptor is also to be watched for output, or no longer.
     Watch {
         /// The uplink.
         uplink: UplinkId,

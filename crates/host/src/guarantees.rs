@@ -1,7 +1,7 @@
-//! What arrives for members that are guaranteed something of it: who sends to them has turns out of the order
-//! ([`run_queue`](crate::run_queue)) as long as they have had less.
+//! Guarantees for arriving traffic: while a receiver has had less than is guaranteed to it, members that send to it get
+//! turns out of the order ([`run_queue`](crate::run_queue)).
 //!
-//! Packets of uplinks come as they come, and only count.
+//! The arrival of packets from uplinks cannot be scheduled; they are only counted.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::member::Member;
 use crate::port::Port;
 
 impl<M: Member, P: Port> Host<M, P> {
-    /// The policy of a member of any shard, if that, or its group, is guaranteed something of what arrives.
+    /// Returns the policy of a member of any shard, if it or its group has a guarantee for arriving traffic.
     #[inline]
     pub(crate) fn guaranteed_receiver(&mut self, to: PortId) -> Option<Arc<Policy>> {
         let policy = self.accounts.policy(&self.shared, to)?;
         policy.is_guaranteed(Limit::IN).then(|| Arc::clone(policy))
     }
 
-    /// A packet from an uplink arrives.
+    /// Counts a packet that arrives from an uplink.
     pub(crate) fn note_packet(&mut self, to: PortId, arrives: &Sent, now: Time) {
         if let Some(policy) = self.guaranteed_receiver(to) {
             let packet = Moved {

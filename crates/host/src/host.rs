@@ -19,7 +19,7 @@ use crate::shared::{Home, Shared};
 use crate::transfer::{Lanes, Transfer};
 use crate::uplink::Uplinks;
 
-/// Bytes of frames of answers that one member may queue in a turn, but for the last unit's.
+/// Bytes of answer frames that one member may queue in a turn, not counting the last unit's.
 pub(crate) const UPLINK_BYTES_A_TURN: u64 = 256 << 10;
 
 /// Where a member is plugged in.
@@ -27,26 +27,26 @@ pub(crate) const UPLINK_BYTES_A_TURN: u64 = 256 << 10;
 pub struct Attachment {
     /// Its number: small, and free for another member once this one is removed.
     pub port: PortId,
-    /// Its port group: a small number, too.
+    /// Its port group: also a small number.
     pub group: GroupId,
-    /// What marks that group's frames on uplinks.
+    /// Marks of that group's frames on uplinks.
     pub marks: Marks,
     /// Ethernet address.
     pub mac: Mac,
 }
 
-/// Which shard a host is.
+/// The place of a host among the shards.
 #[derive(Clone)]
 pub struct Among {
-    /// This one.
+    /// This shard.
     pub id: ShardId,
-    /// How many there are.
+    /// Number of shards.
     pub shards: u16,
-    /// What they know together.
+    /// What the shards know together.
     pub shared: Arc<Shared>,
 }
 
-/// See the crate.
+/// The carrier of one shard; see the crate.
 pub struct Host<M: Member, P> {
     pub(crate) id: ShardId,
     pub(crate) shared: Arc<Shared>,
@@ -57,14 +57,13 @@ pub struct Host<M: Member, P> {
     pub(crate) datagrams: Datagrams,
     pub(crate) locations: Locations,
     pub(crate) events: VecDeque<Event>,
-    /// The first member that is still to be told what its port offers.
+    /// The first member that has yet to be told what its port offers.
     pub(crate) measuring: Option<PortId>,
     pub(crate) random: fastrand::Rng,
 }
 
 impl<M: Member, P: Port> Host<M, P> {
-    /// The only shard, without members and uplinks. `seed` spreads what is better not done by all hosts
-    /// at once.
+    /// Makes the only shard, without members and uplinks. `seed` spreads work that hosts should not do all at once.
     pub fn new(seed: u64) -> Self {
         let alone = Among {
             id: ShardId::FIRST,
@@ -74,7 +73,7 @@ impl<M: Member, P: Port> Host<M, P> {
         Self::among(alone, seed)
     }
 
-    /// One of several shards.
+    /// Makes one of several shards.
     pub fn among(among: Among, seed: u64) -> Self {
         Self {
             id: among.id,
@@ -91,7 +90,7 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// Which shard it is.
+    /// Returns the shard's number.
     pub fn id(&self) -> ShardId {
         self.id
     }
@@ -99,7 +98,7 @@ impl<M: Member, P: Port> Host<M, P> {
     /// Plugs a member in.
     ///
     /// # Errors
-    /// See [`AttachError`]; nothing was changed then.
+    /// See [`AttachError`]; on error nothing has changed.
     pub fn add(&mut self, attachment: Attachment, member: M) -> Result<(), AttachError> {
         let Attachment {
             port, group, mac, ..
@@ -111,7 +110,7 @@ impl<M: Member, P: Port> Host<M, P> {
         Ok(())
     }
 
-    /// A member that the fabric knows is here from now on.
+    /// Puts in place a member that the fabric knows to be here from now on.
     fn insert(&mut self, attachment: Attachment, member: M) {
         let Attachment {
             port, group, marks, ..
@@ -126,13 +125,13 @@ impl<M: Member, P: Port> Host<M, P> {
         self.uplinks.segments.plug(port, group, marks);
         self.rewire_group(group);
         self.measure_member(port);
-        // Once for each member that comes, so without a limit.
+        // Once for each member that comes, so it needs no limit.
         if let Some((gid, error)) = self.switch_gids(port) {
             self.tell_refused(port, gid, error);
         }
     }
 
-    /// Unplugs a member; without such a one nothing happens.
+    /// Unplugs a member; without such a member nothing happens.
     pub fn remove(&mut self, port: PortId) -> Option<M> {
         let member = self.members.remove(port)?;
         self.forget_location(port);
@@ -146,8 +145,8 @@ impl<M: Member, P: Port> Host<M, P> {
         Some(member)
     }
 
-    /// Takes a member out for another shard, which keeps what comes for it until [`adopt`](Self::adopt).
-    /// [`hold`](Self::hold) it before, until it is quiet.
+    /// Takes a member out for another shard, which keeps transfers for it until [`adopt`](Self::adopt). First
+    /// [`hold`](Self::hold) it until it is quiet.
     pub fn send_away(&mut self, port: PortId, to: ShardId) -> Option<M> {
         debug_assert!(self.is_quiet(port), "another shard reads its memory");
         self.forget_location(port);
@@ -158,32 +157,32 @@ impl<M: Member, P: Port> Host<M, P> {
         };
         self.shared.set_home(port, Some(home));
         if self.id == ShardId::FIRST {
-            // It takes what comes over uplinks for members of all shards.
+            // That shard takes what comes over uplinks for members of all shards.
             self.uplinks.leave(port);
         } else {
-            // Nobody tells this shard when the member ends: its group's number and marks would stay, and the next
-            // group of that number would send with the marks of this one.
+            // This shard is not told when the member ends: the number and marks of its group would stay, and the next
+            // group with that number would send with the marks of this one.
             self.uplinks.forget(port);
         }
         self.lanes.release(port);
         Some(member)
     }
 
-    /// Takes in a member that another shard has sent away, with what came for it meanwhile.
+    /// Takes in a member that another shard has sent away, with the transfers that came for it meanwhile.
     pub fn adopt(&mut self, attachment: Attachment, member: M, now: Time) {
         self.insert(attachment, member);
         self.tell_first(Transfer::Plugged(attachment));
-        // What it waited for where it was it waits for here, if it still has to.
+        // What it waited for in the other shard it now waits for here, if it still has to.
         self.make_go_on([attachment.port]);
         self.take_early(now);
     }
 
-    /// One of them.
+    /// Returns a member.
     pub fn member(&self, port: PortId) -> Option<&M> {
         self.members.get(port)
     }
 
-    /// One of them, to be changed: it gets a turn, and its owner is told.
+    /// Returns a member to be changed: it gets a turn, and its owner is told.
     pub fn touch(&mut self, port: PortId, now: Time) -> Option<&mut M> {
         self.members.touch(port, now)
     }
@@ -193,16 +192,16 @@ impl<M: Member, P: Port> Host<M, P> {
         self.members.wake(port);
     }
 
-    /// Makes who rings from now on wake the owner of the host, except where doorbells are silent; `false`
-    /// if somebody has rung already. [`wake_up`](Self::wake_up) after a rest.
+    /// Makes doorbells wake the owner of the host from now on, except where they are silent; `false` if one has rung
+    /// already. Call [`wake_up`](Self::wake_up) after the rest.
     pub fn fall_asleep(&mut self) -> bool {
         let mut quiet = true;
-        // Every member must hear it, so no short cut.
+        // Every member must be told, so no short-circuit evaluation.
         self.members.each_waiting(|member| quiet &= member.sleep());
         quiet
     }
 
-    /// Doorbells are looked at in each turn again, as far as they were.
+    /// Polls doorbells in each turn again, where they were polled before.
     pub fn wake_up(&mut self) {
         self.members.each_waiting(M::awake);
     }
@@ -212,17 +211,17 @@ impl<M: Member, P: Port> Host<M, P> {
         self.members.has_watched()
     }
 
-    /// All of them with their ports, in their order.
+    /// Returns all members with their ports, in order of port.
     pub fn members(&self) -> impl Iterator<Item = (PortId, &M)> {
         self.members.iter()
     }
 
-    /// The same from a port on, for whoever looks at a few at a time.
+    /// Returns members from a port on, for a caller that looks at a few at a time.
     pub fn members_from(&self, first: PortId) -> impl Iterator<Item = (PortId, &M)> {
         self.members.iter_from(first)
     }
 
-    /// Units of a member that the fabric dropped: why, and how many.
+    /// Returns the units of a member that the fabric dropped: why, and how many.
     pub fn drops(&self, port: PortId) -> impl Iterator<Item = (NoRoute, u64)> {
         let traffic = self.shared.read().traffic(port);
         let counts = traffic.map(|traffic| traffic.counts());
@@ -231,13 +230,13 @@ impl<M: Member, P: Port> Host<M, P> {
         dropped.filter(|(_, count)| *count > 0)
     }
 
-    /// The next thing that the owner has to do.
+    /// Returns the next thing that the owner has to do.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Takes what came over uplinks and gives every member a turn that waits for one; `true` if any had
-    /// something to do. [`flush`](Self::flush) afterwards.
+    /// Takes what came over uplinks and gives a turn to every member that waits for one; `true` if any had something to
+    /// do. Call [`flush`](Self::flush) afterwards.
     pub fn turn(&mut self, now: Time) -> bool {
         let came = self.take_from_uplinks(now);
         self.serve_all(now) || came
@@ -252,7 +251,7 @@ impl<M: Member, P: Port> Host<M, P> {
         came
     }
 
-    /// The second half: gives every member a turn that waits for one; `true` if any had something to do.
+    /// The second half: gives a turn to every member that waits for one; `true` if any had something to do.
     pub fn serve_all(&mut self, now: Time) -> bool {
         let mut worked = false;
         self.members.wake_due(now);
@@ -278,34 +277,34 @@ impl<M: Member, P: Port> Host<M, P> {
         deadlines.into_iter().flatten().min()
     }
 
-    /// A member's VM goes to another host, or comes from there.
+    /// Notes that a member's VM goes to another host, or comes from there.
     pub fn set_away(&mut self, port: PortId, is_away: bool, now: Time) {
         self.move_tombstones(port, is_away, now);
         self.shared.change(|fabric| fabric.set_away(port, is_away));
     }
 
-    /// Keeps a member to addresses beside that of its MAC.
+    /// Restricts a member to these addresses besides that of its MAC.
     pub fn keep(&mut self, port: PortId, kept: &Kept) {
         self.shared.change(|fabric| fabric.keep(port, kept));
     }
 
-    /// The addresses that a member has learned to be its own.
+    /// Returns the addresses that a member has learned to be its own.
     pub fn learned(&self, port: PortId) -> Vec<Gid> {
         self.shared.read().learned(port).collect()
     }
 
-    /// Another guest has a member from now on; one that learns its addresses begins anew.
+    /// Notes that a member has another guest from now on; a member that learns its addresses begins anew.
     pub fn forget_learned(&mut self, port: PortId) {
         self.shared.change(|fabric| fabric.forget_learned(port));
     }
 
-    /// Lines that a member's owner caused and that the log was not told.
+    /// Returns the number of log lines caused by a member's owner that were left out.
     pub fn log_lines_left_out(&self, port: PortId) -> u64 {
         self.members.log_lines_left_out(port)
     }
 
-    /// Tells the fabric which GIDs a member took or gave up. One that another member of the group
-    /// holds stays with that one: the newcomer's messages from it are refused as spoofed.
+    /// Tells the fabric which GIDs a member bound or unbound. A GID that another member of the group holds stays with
+    /// that member: the newcomer's messages from it are refused as spoofed.
     pub fn follow_gids(&mut self, port: PortId, now: Time) {
         if let Some((gid, error)) = self.switch_gids(port)
             && self.members.may_tell(port, now)
@@ -320,7 +319,7 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// The same in silence: the last of those that cannot be had, and why.
+    /// Updates the fabric without logging; returns the last GID that cannot be had, and why.
     fn switch_gids(&mut self, port: PortId) -> Option<(Gid, BindError)> {
         let member = self.members.get_mut(port)?;
         let mut refused = None;

@@ -1,4 +1,4 @@
-//! What the Ethernet side asks of the shards' switch: whether an address is that of a port which learns its own.
+//! The Ethernet thread's question to the shards' switch: does an address belong to a port that learns its own?
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use vrdma_wire::Gid;
 
 use crate::shared::Shared;
 
-/// One port's answers. They are kept for as long as the epoch stands, so that frames take no lock.
+/// One port's answers. They are kept while the epoch stands, so that frames take no lock.
 pub struct Learner {
     shared: Arc<Shared>,
     port: PortId,
     epoch: u64,
-    /// An IPv4 address and an IPv6 one.
+    /// An IPv4 address and an IPv6 address.
     own: [Option<Gid>; 2],
 }
 
 impl Learner {
-    /// Of a port that the switch [keeps](crate::Host::keep) to what it learns.
+    /// Makes the learner of a port that the switch [keeps](crate::Host::keep) to the addresses that it learns.
     pub fn new(shared: Arc<Shared>, port: PortId) -> Self {
         Self {
             epoch: shared.epoch(),

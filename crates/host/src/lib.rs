@@ -10,12 +10,11 @@
 //!   Member ◄── receive ◄── ingress ◄────────── frames ◄───┘
 //! ```
 //!
-//! One [`Host`] belongs to one thread, a *shard*, and is sans-IO: time comes in as an argument, frames go
-//! through a [`Port`], and what the owner has to do with a descriptor comes out as an [`Event`]. The hosts
-//! of several shards know together whose each address is ([`Shared`]), and what goes from one to another
-//! is a value that their owner moves ([`Transfer`]). It does not know
-//! threads, sockets, clocks, guests, processes, nor how memory is mapped: an adapter is whatever
-//! fulfils [`Member`], which names its memory, too.
+//! One [`Host`] belongs to one thread, a *shard*, and is sans-IO: time comes in as an argument, frames go through a
+//! [`Port`], and what the owner has to do with a descriptor comes out as an [`Event`]. The hosts of several shards
+//! share the knowledge of which adapter has which address ([`Shared`]), and what goes from one to another is a value
+//! that their owner moves ([`Transfer`]). A host knows nothing of threads, sockets, clocks, guests, processes, nor of
+//! how memory is mapped: an adapter is anything that implements [`Member`], which also names its memory.
 #![forbid(unsafe_code)]
 
 mod accounts;

@@ -1,14 +1,14 @@
-//! Limits of members: they pay for what they send, and wait when they have sent too much; what arrives
-//! for them is charged, too.
+//! Limits of members: a member pays for what it sends, and waits when it has sent too much. What arrives for a member
+//! is charged, too.
 //!
 //! ```text
 //!   turn ──► within its limit? ──► send a unit, pay ──► ... ──► beyond it: wait, see `accounts` ──► turn
-//!                                        └──► charge who gets it, and wait when that one is beyond its limit
+//!                                        └──► charge the receiver, and wait while it is beyond its limit
 //! ```
 //! A member without a limit costs a look at its policy.
 //!
-//! A message is an operation, of the one that asks as out and of the other one as in. Payload is out of the one
-//! whose memory it is read from and in of the other, so that of READs goes the other way than the operation.
+//! A message is one operation: outgoing for the member that asks, incoming for the other. Payload is outgoing for the
+//! member whose memory it is read from and incoming for the other, so that of a READ goes against its operation.
 
 use std::time::Duration;
 
@@ -23,31 +23,30 @@ use crate::member::Member;
 use crate::port::Port;
 use crate::turn::Turn;
 
-/// The shortest wait: turns that are closer to each other cost more than they send, and a meter's burst
-/// makes up for it.
+/// The shortest wait: turns closer together cost more than they send, and a meter's burst makes up for the wait.
 const WAIT_LEAST: Duration = Duration::from_micros(50);
 
-/// The longest wait: so soon a member notices that its limit was changed.
+/// The longest wait: after this time a member notices that its limit was changed.
 const WAIT_MOST: Duration = Duration::from_millis(4);
 
-/// How long those who may go on have to do so before others do.
+/// How long a member that was told to go on has to do so before others may.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// How long to wait before a limit is looked at again.
+/// Returns how long to wait before a limit is looked at again.
 pub(crate) fn pause(wait_ns: u64) -> Duration {
     Duration::from_nanos(wait_ns).clamp(WAIT_LEAST, WAIT_MOST)
 }
 
-/// What goes from a member, or to one.
+/// What a unit sends from a member, or to one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) bytes: u64,
-    /// Messages that begin with it.
+    /// Messages that begin with the unit.
     pub(crate) ops: u64,
 }
 
 impl Sent {
-    /// What a request takes to its destination.
+    /// Returns what a request takes to its destination.
     pub(crate) fn of<R>(request: &Request<R>) -> Self {
         Self {
             bytes: budget::given(request),
@@ -67,7 +66,7 @@ impl<M: Member, P: Port> Host<M, P> {
         self.is_charged(port) && self.has_to_wait(port, now)
     }
 
-    /// Whether limits of a member have to be looked at.
+    /// Whether a member has limits to look at.
     #[inline]
     pub(crate) fn is_charged(&mut self, port: PortId) -> bool {
         self.accounts.is_any_closed() || self.accounts.is_limited(&self.shared, port)
@@ -88,7 +87,7 @@ impl<M: Member, P: Port> Host<M, P> {
         accounts.any(|account| self.accounts.holds_up(&self.shared, port, account, now))
     }
 
-    /// A member has sent something.
+    /// Charges a member for what it has sent.
     #[inline]
     pub(crate) fn pay(&mut self, port: PortId, sent: Sent, now: Time) {
         if !self.is_charged(port) {
@@ -100,7 +99,7 @@ impl<M: Member, P: Port> Host<M, P> {
         self.charge(port, Limit::OutOps, passed(sent.ops));
     }
 
-    /// Charges both ends of a request within the host for all but what its sender [pays](Self::pay).
+    /// Charges both ends of a request within the host for everything except what its sender [pays](Self::pay).
     #[inline]
     pub(crate) fn charge_ends(
         &mut self,
@@ -121,7 +120,7 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// Something arrives for a member, whatever its limits say.
+    /// Charges a member for something that arrives, whatever its limits say.
     pub(crate) fn charge_arrival(
         &mut self,
         to: PortId,
@@ -134,8 +133,8 @@ impl<M: Member, P: Port> Host<M, P> {
         self.charge(to, Limit::InOps, passed(sent.ops));
     }
 
-    /// Whether something may arrive for a member whose sender cannot wait: it is charged then, and
-    /// counted as dropped otherwise.
+    /// Whether something may arrive for a member whose sender cannot wait: it is charged if so, and counted as dropped
+    /// if not.
     pub(crate) fn admits(&mut self, to: PortId, sent: &Sent, now: Time) -> bool {
         let Some(policy) = self.accounts.policy(&self.shared, to) else {
             return true;

@@ -1,4 +1,4 @@
-//! What the carrier asks of an adapter.
+//! What the carrier needs of an adapter.
 
 use std::sync::Arc;
 
@@ -13,39 +13,39 @@ use vrdma_wire::{Gid, Mtu, Packet};
 /// What the doorbells of an adapter do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Doorbells {
-    /// Whoever rings makes the owner of the host call [`Host::wake`](crate::Host::wake), or there are none.
+    /// A ring makes the owner of the host call [`Host::wake`](crate::Host::wake), or there are no doorbells.
     Wake,
-    /// Some have to be looked at in each turn, until [`Member::sleep`].
+    /// Some have to be polled in each turn, until [`Member::sleep`].
     Polled,
     /// They lie in memory and wake nobody.
     Silent,
 }
 
-/// An adapter, whatever stands behind it: an engine, and the rings of its owner.
+/// An adapter with any front end: an engine, and the rings of its owner.
 pub trait Member {
-    /// What its engine knows registered memory by.
+    /// The engine's name for registered memory.
     type Region: Clone;
     /// Handle of the memory that its regions are reached through; cheap to make.
     type Memory: Clone;
-    /// That memory while it may be touched; one view serves a turn.
+    /// That memory while it may be accessed; one view serves a turn.
     type View<'a>: Memory<Region = Self::Region>;
 
-    /// For log lines.
+    /// Its name for log lines.
     fn name(&self) -> &str;
 
-    /// What its regions are reached through: the same for as long as it is a member.
+    /// Returns the handle of the memory that its regions are reached through: the same for as long as it is a member.
     fn memory(&self) -> Self::Memory;
 
-    /// A view of it.
+    /// Returns a view of that memory.
     fn view(memory: &Self::Memory) -> Self::View<'_>;
 
-    /// Takes note that its memory has come to rest, if it has. No view of it is held.
+    /// Takes note that its memory has settled, if it has. No view of it is held.
     fn renew_memory(&mut self, now: Time);
 
     /// Looks at doorbells, rings and timers; `true` if there was anything to do.
     fn poll(&mut self, memory: &Self::View<'_>, now: Time) -> bool;
 
-    /// The next request for whoever owns its destination. Its payload is fetched before the next call.
+    /// Returns the next request, for the owner of its destination. Its payload is fetched before the next call.
     fn next_request(
         &mut self,
         memory: &Self::View<'_>,
@@ -66,8 +66,8 @@ pub trait Member {
         answer
     }
 
-    /// The same for one of several in a row, which ends with [`end_row`](Self::end_row) before the requester hears an
-    /// answer to any of them. For `unheard` see [`Hca::deliver_in_row`](vrdma_verbs::Hca::deliver_in_row).
+    /// Executes one of several requests in a row, which ends with [`end_row`](Self::end_row) before the requester gets
+    /// an answer to any of them. For `unheard` see [`Hca::deliver_in_row`](vrdma_verbs::Hca::deliver_in_row).
     fn deliver_in_row(
         &mut self,
         memory: &Self::View<'_>,
@@ -77,7 +77,7 @@ pub trait Member {
         unheard: &mut Option<Response<Self::Region>>,
     ) -> Option<Response<Self::Region>>;
 
-    /// Notes for whoever may go on after this process what a row of requests did.
+    /// Records what a row of requests did, for a process that goes on after this one.
     fn end_row(&mut self) {}
 
     /// Takes the answer to a request of this adapter.
@@ -89,39 +89,39 @@ pub trait Member {
         now: Time,
     );
 
-    /// A copy of a datagram to many for each queue pair that listens.
+    /// Returns a copy of a multicast datagram for each queue pair that listens.
     fn fan_out(&self, request: &Request<Self::Region>) -> Vec<Request<Self::Region>>;
 
-    /// Takes in a packet from an uplink; it may be kept to be taken in with what follows.
+    /// Takes in a packet from an uplink; it may be kept to be handled together with the packets that follow.
     fn receive(&mut self, memory: &Self::View<'_>, packet: &Packet<'_>, now: Time);
 
     /// Takes in what [`receive`](Self::receive) has kept.
     fn end_train(&mut self, now: Time);
 
-    /// What is owed next to peers behind uplinks: one packet, or READ data of several.
+    /// Returns the next packet, or READ data of several packets, that is owed to peers behind uplinks.
     fn next_reply(&mut self, now: Time, paths: &mut impl Paths) -> Option<Reply<Self::Region>>;
 
-    /// A path that was full takes units again.
+    /// Notes that a path that was full takes units again.
     fn path_has_room(&mut self);
 
-    /// The ways to those who are connected to it, one for each pair of addresses.
+    /// Returns the routes to the peers connected to it, one for each pair of addresses.
     fn peers(&self) -> Vec<Route>;
 
     /// Whether it has connections to a peer.
     fn has_peer(&self, peer: Gid) -> bool;
 
-    /// A peer stands still: connections to it wait.
+    /// Makes connections to a peer wait, since the peer stands still.
     fn pause_peer(&mut self, peer: Gid);
 
-    /// It goes on.
+    /// Lets connections to a peer go on.
     fn resume_peer(&mut self, peer: Gid);
 
-    /// Whether it stands still itself, since another one may go on in its place.
+    /// Whether it stands still itself, since another adapter may go on in its place.
     fn is_still(&self) -> bool {
         false
     }
 
-    /// How new what it tells its peers of that is: it grows whenever that changes, wherever it is.
+    /// Returns the epoch of what it tells its peers of its place: it grows with each change, on whichever host.
     fn epoch(&self) -> u64 {
         0
     }
@@ -132,38 +132,37 @@ pub trait Member {
     /// Whether queue pairs wait for a turn.
     fn is_runnable(&self) -> bool;
 
-    /// What limits it: the same one for as long as it is a member.
+    /// Returns its limits: the same policy for as long as it is a member.
     fn policy(&self) -> Option<&Arc<Policy>> {
         None
     }
 
-    /// What its doorbells do.
+    /// Returns how its doorbells work.
     fn doorbells(&self) -> Doorbells;
 
-    /// Whether one has rung of those that are looked at in each turn, or [`poll`](Self::poll) has to look itself.
+    /// Whether a polled doorbell has rung, or [`poll`](Self::poll) has to look itself.
     fn has_rung(&self, _now: Time) -> bool {
         true
     }
 
-    /// From now on doorbells that were [polled](Doorbells::Polled) wake, too; `false` if one has rung
-    /// already.
+    /// Makes doorbells that were [polled](Doorbells::Polled) wake from now on, too; `false` if one has rung already.
     fn sleep(&mut self) -> bool;
 
-    /// They are polled again.
+    /// Makes them polled again.
     fn awake(&mut self);
 
-    /// When it wants a turn without a doorbell.
+    /// Returns when it needs a turn without a doorbell.
     fn next_deadline(&self) -> Option<Time>;
 
-    /// The next change of its addresses, oldest first.
+    /// Returns the next change of its addresses, oldest first.
     fn take_gid_change(&mut self) -> Option<GidChange>;
 
-    /// The multicast groups with members, if they may have changed since the last call.
+    /// Returns the multicast groups with members, if they may have changed since the last call.
     fn take_groups(&mut self) -> Option<Vec<Gid>>;
 
-    /// The payload of one packet that its port offers from now on.
+    /// Sets the payload of one packet that its port offers from now on.
     fn set_mtu(&mut self, mtu: Mtu);
 
-    /// Whether its engine has QP 1. Datagrams for it are handed to the owner of the host otherwise.
+    /// Whether its engine has QP 1. Otherwise datagrams for QP 1 are handed to the owner of the host.
     fn has_gsi(&self) -> bool;
 }

@@ -1,4 +1,4 @@
-//! The members by port number, and which of them are looked at when.
+//! The members by port number, and when each is looked at.
 //!
 //! ```text
 //!   a unit came, a client rang, a command ──► wake ──► run queue ──► turn ──► did something ─┐
@@ -6,8 +6,8 @@
 //!                                  ▲                       └── or it has to be watched ◄─────┤
 //!                                  └──────── nothing: until its deadline, if it has one ◄────┘
 //! ```
-//! A member that nothing happens to is in neither queue and costs nothing. Each is at most once in each,
-//! so both are no longer than the table. Whose turn is next, [`run_queue`](crate::run_queue) says.
+//! A member to which nothing happens is in neither queue and costs nothing. Each is at most once in each, so both are
+//! no longer than the table. [`run_queue`](crate::run_queue) decides whose turn is next.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,20 +25,20 @@ use crate::watch;
 /// One member and where it is queued.
 pub(crate) struct Slot<M> {
     pub(crate) member: M,
-    /// Something happened to it that its owner was not shown.
+    /// Something happened to the member that its owner was not shown.
     touched: bool,
-    /// Its entry among the timers.
+    /// The member's entry among the timers.
     timer: Option<Time>,
-    /// When it last did something.
+    /// When the member last did something.
     active: Time,
-    /// What its port offers, once that was measured.
+    /// Path MTU of the member's port, once it was measured.
     mtu: Option<Mtu>,
-    /// Lines of the log that its owner causes.
+    /// Limit of log lines that the member's owner causes.
     log_limit: LogLimit,
 }
 
 impl<M> Slot<M> {
-    /// Its owner is to be shown what happened.
+    /// Notes that the owner has to be shown what happened.
     fn mark(&mut self, port: PortId, touched: &mut Vec<PortId>) {
         if !std::mem::replace(&mut self.touched, true) {
             touched.push(port);
@@ -46,10 +46,10 @@ impl<M> Slot<M> {
     }
 }
 
-/// A member that sends units, and the one that they are for.
+/// A member that sends units, and the member that they are for.
 pub(crate) struct Ends<'a, M> {
     pub(crate) pair: Pair<'a, M>,
-    /// What they cost is charged here.
+    /// The cost of the units is charged here.
     pub(crate) run: &'a mut RunQueue,
 }
 
@@ -60,7 +60,7 @@ pub(crate) enum Pair<'a, M> {
 }
 
 impl<M> Pair<'_, M> {
-    /// Who sends.
+    /// Returns the sender.
     #[inline]
     pub(crate) fn member(&mut self) -> &mut M {
         match self {
@@ -68,7 +68,7 @@ impl<M> Pair<'_, M> {
         }
     }
 
-    /// Whom it is for.
+    /// Returns the receiver.
     #[inline]
     pub(crate) fn peer(&mut self) -> &mut M {
         match self {
@@ -77,23 +77,23 @@ impl<M> Pair<'_, M> {
     }
 }
 
-/// What came of a member's turn.
+/// The outcome of a member's turn.
 #[derive(Clone, Copy)]
 pub(crate) struct TurnEnd {
-    /// It did something.
+    /// The member did something.
     pub(crate) worked: bool,
-    /// It has more to do, or may have, of which no doorbell, arrival or timer will tell.
+    /// The member has, or may have, more to do of which no doorbell, arrival or timer will tell.
     pub(crate) more: bool,
 }
 
-/// All of them.
+/// All members.
 pub(crate) struct Members<M> {
     /// By port number; a removed member leaves a gap.
     slots: Vec<Option<Slot<M>>>,
     run: RunQueue,
     touched: Vec<PortId>,
     timers: BTreeSet<(Time, PortId)>,
-    /// Members with doorbells that wake nobody and that were used lately.
+    /// Members whose doorbells wake nobody and were used lately.
     watched: BTreeSet<PortId>,
 }
 
@@ -125,7 +125,7 @@ impl<M: Member> Members<M> {
         self.wake(port);
     }
 
-    /// What is queued of it is skipped later.
+    /// Removes a member. Its entries in queues are skipped later.
     pub(crate) fn remove(&mut self, port: PortId) -> Option<M> {
         let slot = self.slots.get_mut(port.0 as usize)?.take()?;
         if let Some(at) = slot.timer {
@@ -145,12 +145,12 @@ impl<M: Member> Members<M> {
         self.slots.get_mut(port.0 as usize)?.as_mut()
     }
 
-    /// A member whose turn it is, or to which nothing happens that its owner sees.
+    /// Returns a member whose turn it is, or to which nothing happens that its owner sees.
     pub(crate) fn get_mut(&mut self, port: PortId) -> Option<&mut M> {
         Some(&mut self.slot(port)?.member)
     }
 
-    /// A member to which something happens: it gets a turn, and its owner is told.
+    /// Returns a member to which something happens: it gets a turn, and its owner is told.
     pub(crate) fn touch(&mut self, port: PortId, now: Time) -> Option<&mut M> {
         self.wake(port);
         self.mark(port);
@@ -166,7 +166,7 @@ impl<M: Member> Members<M> {
         }
     }
 
-    /// Both ends of units, whose owners are told. Neither is given a turn.
+    /// Returns both ends of units; their owners are told. Neither is given a turn.
     pub(crate) fn ends(&mut self, from: PortId, to: PortId, now: Time) -> Option<Ends<'_, M>> {
         let Self {
             slots,
@@ -184,7 +184,7 @@ impl<M: Member> Members<M> {
             show_later(from, slot);
             Pair::Same(&mut slot.member)
         } else {
-            // Only both together: one that is not here changes nothing.
+            // Only both together: if one is not here, nothing changes.
             let Ok([Some(a), Some(b)]) = slots.get_disjoint_mut(numbers) else {
                 return None;
             };
@@ -198,7 +198,7 @@ impl<M: Member> Members<M> {
         Some(Ends { pair, run })
     }
 
-    /// A member was sent units. Who is looked at in each turn gets one only if that leaves it anything to do.
+    /// Notes that a member was sent units. A polled member gets a turn only if they leave it anything to do.
     pub(crate) fn was_sent_to(&mut self, port: PortId) {
         let member = self.get(port);
         let has_to_do = member
@@ -212,14 +212,14 @@ impl<M: Member> Members<M> {
         self.iter_from(PortId(0))
     }
 
-    /// The same from a port on.
+    /// Returns members from a port on.
     pub(crate) fn iter_from(&self, first: PortId) -> impl Iterator<Item = (PortId, &M)> {
         let rest = self.slots.get(first.0 as usize..).unwrap_or_default();
         let numbered = (first.0..).map(PortId).zip(rest);
         numbered.filter_map(|(port, slot)| Some((port, &slot.as_ref()?.member)))
     }
 
-    /// Tells a member what its port offers; `false` if it knows.
+    /// Tells a member the path MTU of its port; `false` if it knows.
     pub(crate) fn set_mtu(&mut self, port: PortId, mtu: Mtu) -> bool {
         let slot = self.slot(port).filter(|slot| slot.mtu != Some(mtu));
         let told = slot.map(|slot| {
@@ -235,7 +235,7 @@ impl<M: Member> Members<M> {
             .is_some_and(|slot| slot.log_limit.allows(now))
     }
 
-    /// Lines that a member's owner caused and that the log was not told.
+    /// Returns the number of log lines caused by a member's owner that were left out.
     pub(crate) fn log_lines_left_out(&self, port: PortId) -> u64 {
         let slot = self.slots.get(port.0 as usize).and_then(Option::as_ref);
         slot.map_or(0, |slot| slot.log_limit.left_out())
@@ -246,7 +246,7 @@ impl<M: Member> Members<M> {
         self.run.wake(port);
     }
 
-    /// A turn begins of those who wait, and of those who are looked at in each one and have rung.
+    /// Begins a turn for the members that wait, and for the polled ones that have rung.
     pub(crate) fn begin_turn(&mut self, now: Time) {
         let slots = &self.slots;
         self.run.begin_turn(now, |port| {
@@ -255,7 +255,7 @@ impl<M: Member> Members<M> {
         });
     }
 
-    /// Gives turns to those whose time has come.
+    /// Gives turns to members whose time has come.
     pub(crate) fn wake_due(&mut self, now: Time) {
         while let Some((at, port)) = self.timers.first().copied()
             && at <= now
@@ -268,7 +268,7 @@ impl<M: Member> Members<M> {
         }
     }
 
-    /// The next one that gets its turn, or is looked at.
+    /// Returns the next member to get its turn or to be looked at.
     pub(crate) fn next(&mut self) -> Option<PortId> {
         self.run.next()
     }
@@ -278,12 +278,13 @@ impl<M: Member> Members<M> {
         self.run.is_spent(port)
     }
 
-    /// Something was moved for a member.
+    /// Charges a member for something moved.
     pub(crate) fn charge(&mut self, port: PortId, moved: Moved) {
         self.run.charge(port, moved);
     }
 
-    /// Something was moved for a member, to somebody with this policy, if that one is guaranteed something of what arrives.
+    /// Charges a member for something moved, and counts it for the receiver's policy if the receiver has a guarantee
+    /// for arrivals.
     pub(crate) fn charge_to(&mut self, port: PortId, receiver: Option<&Arc<Policy>>, moved: Moved) {
         self.run.sends_to(port, receiver);
         self.run.charge(port, moved);
@@ -292,7 +293,7 @@ impl<M: Member> Members<M> {
         }
     }
 
-    /// A member has had its turn: when is the next one?
+    /// Decides, after a member's turn, when its next one is.
     pub(crate) fn had_turn(&mut self, port: PortId, end: TurnEnd, now: Time) {
         let Some(slot) = self.slot(port) else { return };
         if end.worked {
@@ -310,7 +311,7 @@ impl<M: Member> Members<M> {
             self.watched.remove(&port);
         }
         let again = match doorbells {
-            // The next look tells if there is anything else.
+            // The next poll tells if there is anything else.
             Doorbells::Polled => end.more,
             Doorbells::Wake | Doorbells::Silent => end.worked,
         };
@@ -318,7 +319,7 @@ impl<M: Member> Members<M> {
         self.mark(port);
     }
 
-    /// Lets those that packets came for take in what they have kept.
+    /// Lets members that packets came for take in what they have kept.
     pub(crate) fn end_trains(&mut self, now: Time) {
         for at in 0..self.touched.len() {
             let port = self.touched[at];
@@ -328,7 +329,7 @@ impl<M: Member> Members<M> {
         }
     }
 
-    /// Shows owners what happened, and notes when members want a turn by themselves.
+    /// Shows owners what happened, and notes when members need a turn without being woken.
     pub(crate) fn publish(&mut self, now: Time) {
         for at in 0..self.touched.len() {
             let port = self.touched[at];
@@ -348,7 +349,7 @@ impl<M: Member> Members<M> {
         self.touched.clear();
     }
 
-    /// A deadline that moves away leaves its entry where it is: it is early then, and costs a look.
+    /// Sets a timer. A deadline that moves later leaves its entry where it is: the entry fires early and costs a look.
     fn wake_by(&mut self, port: PortId, due: Time) {
         let Some(slot) = self.slot(port) else { return };
         let before = slot.timer;
@@ -362,7 +363,7 @@ impl<M: Member> Members<M> {
         self.timers.insert((due, port));
     }
 
-    /// When a member wants a turn by itself.
+    /// When a member needs a turn without being woken.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.timers.first().map(|(at, _)| *at)
     }
@@ -372,8 +373,7 @@ impl<M: Member> Members<M> {
         !self.watched.is_empty()
     }
 
-    /// Does something with each member that waits for a turn: without work, those that are looked at in
-    /// every turn.
+    /// Does something with each member that waits for a turn. When there is no work, these are the polled members.
     pub(crate) fn each_waiting(&mut self, mut work: impl FnMut(&mut M)) {
         for port in self.run.ports() {
             if let Some(Some(slot)) = self.slots.get_mut(port.0 as usize) {

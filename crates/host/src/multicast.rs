@@ -1,4 +1,4 @@
-//! Datagrams to many: a copy for every queue pair of this host that listens, and one for uplinks.
+//! Multicast datagrams: a copy for every queue pair of this host that listens, and one for uplinks.
 
 use std::net::Ipv4Addr;
 

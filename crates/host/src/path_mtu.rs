@@ -1,4 +1,4 @@
-//! How large packets of a member may be so that they fit the uplinks of its group.
+//! The largest packets of a member that fit the uplinks of its group.
 
 use vrdma_adapter::ShardId;
 use vrdma_switch::PortId;
@@ -10,15 +10,15 @@ use crate::member::Member;
 use crate::port::Port;
 use crate::transfer::Transfer;
 
-/// What stands around the payload of a packet in an IP packet: IPv6, UDP and BTH headers, RETH with
-/// immediate data (the most that comes with payload), ICRC.
+/// Bytes around the payload of a packet in an IP packet: IPv6, UDP and BTH headers, RETH with immediate data (the most
+/// that comes with payload), ICRC.
 const HEADERS: u32 = 40 + 8 + 12 + 20 + 4;
 
-/// Members that are told in one turn what their ports offer, a tenth of a microsecond or two each: thousands of them
-/// in the turn in which an interface changes would hold up everybody's messages.
+/// Most members that are told their path MTU in one turn, one or two tenths of a microsecond each: telling thousands in
+/// the turn in which an interface changes would hold up everybody's messages.
 const MEASURED_A_TURN: usize = 64;
 
-/// The largest path MTU whose packets fit into IP packets of this length.
+/// Returns the largest path MTU whose packets fit into IP packets of this length.
 fn fitting(ip_bytes: u32) -> Mtu {
     let codes = (1..=5).rev().filter_map(Mtu::from_code);
     let mut fitting = codes.filter(|mtu| mtu.bytes() + HEADERS <= ip_bytes);
@@ -26,14 +26,14 @@ fn fitting(ip_bytes: u32) -> Mtu {
 }
 
 impl<M: Member, P: Port> Host<M, P> {
-    /// Tells every member what its port offers: some now, the others in the next turns. Uplinks that come, go or
-    /// change their MTU change it; a member whose messages stay on the host has the largest.
+    /// Tells every member its path MTU: some now, the others in the next turns. Call it when uplinks come, go or change
+    /// their MTU; a member whose messages stay on the host has the largest.
     pub fn measure(&mut self) {
         self.measuring = Some(PortId(0));
         self.go_on_measuring();
     }
 
-    /// Tells some of those that are still to be told.
+    /// Tells some of the members that have yet to be told.
     pub(crate) fn go_on_measuring(&mut self) {
         let Some(first) = self.measuring else { return };
         let some = self.members_from(first).take(MEASURED_A_TURN);

@@ -11,13 +11,13 @@ use crate::shared::Shared;
 use crate::transfer::Lanes;
 use crate::uplink::{TRAIN_BYTES, Uplinks};
 
-/// Number of an adapter that is none: the fabric tells why when a unit is to go there.
+/// Port number that stands for no adapter: the fabric tells why when a unit is to go there.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// Number of a wire that is all that the group has: nobody has heard the destination yet.
+/// Wire number that stands for all uplinks of the group: the destination was not heard behind any of them yet.
 const EVERY_UPLINK: u32 = u32::MAX;
 
-/// Of one member, in one turn.
+/// The paths of one member, in one turn.
 pub(crate) struct Reachable<'a, M: Member, P> {
     pub(crate) shared: &'a Shared,
     pub(crate) lanes: &'a mut Lanes<M>,
@@ -28,7 +28,7 @@ pub(crate) struct Reachable<'a, M: Member, P> {
 }
 
 impl<M: Member, P: Port> Paths for Reachable<'_, M, P> {
-    /// Each of the two only grows, and so their sum tells every change.
+    /// Both epochs only grow, so their sum changes with each of them.
     fn epoch(&self) -> u64 {
         self.shared.epoch() + self.uplinks.epoch()
     }
@@ -75,7 +75,7 @@ impl<M: Member, P: Port> Paths for Reachable<'_, M, P> {
 }
 
 impl<M: Member, P> Reachable<'_, M, P> {
-    /// Whether a limit of either end holds a flow up, other than that of what the member sends.
+    /// Whether a limit of either end holds a flow up, not counting the limit of what the member sends.
     fn is_limited(&mut self, path: Path, flow: Flow) -> bool {
         if !self.accounts.is_any_closed() {
             return false;

@@ -1,7 +1,7 @@
-//! Who waits for a limit, in the order of coming.
+//! The members that wait for a limit, in the order of arrival.
 //!
-//! Whoever sends while others wait sends one turn's worth and waits behind them. Without this, who happens to
-//! look first whenever the limit lets something pass would take it all.
+//! A member that sends while others wait sends one turn's worth and then waits behind them. Without this, the member
+//! that happens to look first whenever the limit opens would take everything.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +17,14 @@ struct Waiter {
     told: Option<Time>,
 }
 
-/// Each member is in it once.
+/// The waiting members, each once.
 #[derive(Default)]
 pub(crate) struct Queue {
     /// By number.
     waiters: BTreeMap<u64, Waiter>,
     numbers: BTreeMap<PortId, u64>,
     next: u64,
-    /// Who has sent last, and may go on until somebody else does.
+    /// The member that has sent last, and may go on until another one does.
     serving: Option<PortId>,
 }
 
@@ -33,13 +33,13 @@ impl Queue {
         self.waiters.is_empty()
     }
 
-    /// Whether a member may send before all who wait.
+    /// Whether a member may send before all that wait.
     pub(crate) fn lets(&self, member: PortId) -> bool {
         let first = self.waiters.values().next();
         self.serving == Some(member) || first.is_none_or(|first| first.member == member)
     }
 
-    /// A member waits from now on, or goes on to.
+    /// Makes a member wait, or keep waiting.
     pub(crate) fn wait(&mut self, member: PortId, now: Time) {
         if self.serving == Some(member) {
             self.serving = None;
@@ -56,7 +56,7 @@ impl Queue {
         waiter.told = None;
     }
 
-    /// A member has sent something; since when it waited, if it did.
+    /// Notes that a member has sent something; returns since when it waited, if it did.
     pub(crate) fn serve(&mut self, member: PortId) -> Option<Time> {
         let number = self.numbers.remove(&member)?;
         self.serving = Some(member);
@@ -64,8 +64,8 @@ impl Queue {
         Some(waiter.since)
     }
 
-    /// Who has to be told to go on: the first, since no other one may. Those who were told long ago and did not
-    /// come back are forgotten.
+    /// Returns the member to be told to go on: the first, since no other one may. Members that were told long ago and
+    /// did not come back are forgotten.
     pub(crate) fn open(&mut self, now: Time) -> Option<PortId> {
         self.serving = None;
         while let Some(mut first) = self.waiters.first_entry() {

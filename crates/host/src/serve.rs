@@ -21,8 +21,8 @@ use crate::port::Port;
 use crate::turn::Turn;
 
 impl<M: Member, P: Port> Host<M, P> {
-    /// Gives one member its turn, as far as its budget of this turn of the carrier goes; `true` if it
-    /// had something to do.
+    /// Gives one member its turn, as far as its budget in this turn of the carrier goes; `true` if it had something to
+    /// do.
     pub fn serve(&mut self, port: PortId, now: Time) -> bool {
         let Some(member) = self.members.get_mut(port) else {
             return false;
@@ -39,12 +39,12 @@ impl<M: Member, P: Port> Host<M, P> {
         let replied = self.reply(turn);
         let sent = self.send_all(turn);
         if sent.any {
-            // What waited for one of these requests goes with it.
+            // Answers that waited for one of these requests go out with it.
             self.reply(turn);
         }
         let moved = replied || sent.any;
         if sent.limited {
-            // What it sends gets its next turn when the limit lets it.
+            // It gets its next turn to send when the limit allows.
             let end = TurnEnd {
                 worked: moved,
                 more: moved,
@@ -53,13 +53,13 @@ impl<M: Member, P: Port> Host<M, P> {
             self.members.publish(now);
             return moved;
         }
-        // Who owes for a long unit may have more to send when that is paid, and what was found need not have
-        // been anything to send.
+        // A member in debt for a long unit may have more to send when the debt is paid, and what `poll` found need not
+        // have been anything to send.
         let more = self.members.is_spent(port) || self.member(port).is_some_and(M::is_runnable);
         let worked = polled || moved || more;
         let end = TurnEnd {
             worked,
-            // There may be more answers than a turn has.
+            // There may be more answers than fit one turn.
             more: more || replied,
         };
         self.members.had_turn(port, end, now);
@@ -114,7 +114,7 @@ impl<M: Member, P: Port> Host<M, P> {
         member.next_request(turn.memory, now, &mut paths)
     }
 
-    /// Carries a request wherever it goes, and charges it.
+    /// Carries a request to wherever it goes, and charges it.
     fn carry_one(&mut self, turn: Turn<'_, M::View<'_>>, request: &mut Request<M::Region>) {
         let moved = Moved::by(request);
         let frames = self.uplinks.queued_bytes;
@@ -126,7 +126,7 @@ impl<M: Member, P: Port> Host<M, P> {
         self.pay(turn.from, sent, turn.now);
     }
 
-    /// The member of this shard that a request of a connection is for, if nobody limits the two.
+    /// Returns the member of this shard that a request of a connection is for, if neither of the two is limited.
     #[inline]
     fn neighbour(
         &mut self,
@@ -139,8 +139,8 @@ impl<M: Member, P: Port> Host<M, P> {
         is_plain.then_some(to)
     }
 
-    /// Delivers a request to a member of this shard, and those behind it that go the same way, as far as the
-    /// budget goes, with one view of each memory. What comes behind them is handed back.
+    /// Delivers a request to a member of this shard, and those behind it that go the same way, as far as the budget
+    /// goes, with one view of each memory. Hands back the first request that goes elsewhere.
     fn exchange(
         &mut self,
         turn: Turn<'_, M::View<'_>>,
@@ -171,7 +171,7 @@ impl<M: Member, P: Port> Host<M, P> {
         exchange.deliver(first);
         let mut behind = None;
         while !run.is_spent(from) {
-            // A request is large, and is moved no more than it has to.
+            // A request is large, so it is moved no more often than necessary.
             let next = exchange
                 .pair
                 .member()
@@ -193,7 +193,7 @@ impl<M: Member, P: Port> Host<M, P> {
     }
 }
 
-/// What came of sending.
+/// The outcome of sending.
 #[derive(Default)]
 struct Sending {
     any: bool,
@@ -201,7 +201,8 @@ struct Sending {
     limited: bool,
 }
 
-/// The member of this host that a request of a connection is for. What is for QP 1 may be for the owner of the host.
+/// Returns the member of this host that a request of a connection is for. Requests for QP 1 may be for the owner of the
+/// host.
 #[inline]
 fn neighbour<R>(request: &Request<R>) -> Option<PortId> {
     let Some(Path::Local(port)) = request.path else {
@@ -212,13 +213,13 @@ fn neighbour<R>(request: &Request<R>) -> Option<PortId> {
     is_plain.then_some(PortId(port))
 }
 
-/// Two members, while requests go from one to the other, or one whose requests are for itself.
+/// Two members while requests go from one to the other, or one member whose requests are for itself.
 struct Exchange<'a, 'm, 'p, M: Member> {
     pair: Pair<'a, M>,
-    /// The peer's memory.
+    /// View of the peer's memory.
     theirs: M::View<'p>,
     turn: Turn<'a, M::View<'m>>,
-    /// The last acknowledgement: it stands for those before it, so the member hears no others of a row.
+    /// The last acknowledgement: it stands for those before it, so the member gets no others of a row.
     unheard: Option<Response<M::Region>>,
 }
 
@@ -237,21 +238,21 @@ impl<M: Member> Exchange<'_, '_, '_, M> {
         }
     }
 
-    /// Tells the member what it has not heard yet.
+    /// Gives the member the acknowledgement that it has not had yet.
     fn hear(&mut self) {
         if let Some(answer) = self.unheard.take() {
             self.respond(&answer);
         }
     }
 
-    /// The row is over.
+    /// Ends the row.
     fn end(&mut self) {
         self.hear();
         self.pair.peer().end_row();
     }
 
     fn respond(&mut self, answer: &Response<M::Region>) {
-        // A peer that forgot what the member has heard of would not get it again.
+        // A peer that forgot requests acknowledged to the member would not get them again.
         self.pair.peer().end_row();
         let Turn { memory, now, .. } = self.turn;
         let source = Source::Memory(&self.theirs);

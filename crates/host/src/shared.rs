@@ -1,8 +1,7 @@
-//! What the carriers of all shards know together: whose each address is, and which shard has each
-//! adapter.
+//! What the carriers of all shards know together: which adapter has which address, and which shard has which adapter.
 //!
-//! Written when an adapter comes, goes, moves, or changes its addresses; connections keep what they
-//! found until the epoch changes, so the lock is taken for datagrams, frames and little else.
+//! Written when an adapter comes, goes, moves, or changes its addresses; connections keep what they found until the
+//! epoch changes, so the lock is taken for datagrams, frames and little else.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -14,7 +13,7 @@ use vrdma_wire::Gid;
 
 use crate::location::Tombstones;
 
-/// Where a member is.
+/// The shard that a member is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Home {
     pub(crate) shard: ShardId,
@@ -23,7 +22,7 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// Set in every number that stands for a home.
+    /// Set in every number that encodes a home.
     const IS_ONE: u32 = 1 << 31;
     const HAS_GSI: u32 = 1 << 30;
 
@@ -40,13 +39,13 @@ impl Home {
     }
 }
 
-/// See the module.
+/// The shared knowledge; see the module.
 pub struct Shared {
     fabric: RwLock<Fabric>,
     epoch: AtomicU64,
     /// By port number: read for every unit that crosses, so without the lock.
     homes: Box<[AtomicU32]>,
-    /// By port number: what limits each member.
+    /// By port number: the policy that limits each member.
     policies: RwLock<Vec<Option<Arc<Policy>>>>,
     /// Looked at when somebody asks for an adapter that is not here, and changed when one goes or comes.
     tombstones: Mutex<Tombstones>,
@@ -71,12 +70,12 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// Changes whenever the answer of the fabric may have changed.
+    /// Returns a number that changes whenever an answer of the fabric may have changed.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Which shard has a member.
+    /// Returns the shard that has a member.
     pub(crate) fn home(&self, port: PortId) -> Option<Home> {
         let home = self.homes.get(port.0 as usize)?;
         Home::from_number(home.load(Ordering::Acquire))
@@ -89,13 +88,13 @@ impl Shared {
         }
     }
 
-    /// What limits a member. Shards keep the answer for as long as the epoch stands.
+    /// Returns the policy that limits a member. Shards keep the answer for as long as the epoch stands.
     pub(crate) fn policy(&self, port: PortId) -> Option<Arc<Policy>> {
         let policies = self.policies.read().unwrap_or_else(PoisonError::into_inner);
         policies.get(port.0 as usize)?.clone()
     }
 
-    /// Before the member is reached by an address, which changes the epoch.
+    /// Sets a member's policy. Call it before the member is reached by an address, which changes the epoch.
     pub(crate) fn set_policy(&self, port: PortId, policy: Option<Arc<Policy>>) {
         let mut policies = self
             .policies
@@ -108,12 +107,12 @@ impl Shared {
         policies[number] = policy;
     }
 
-    // A thread that panicked in the middle of a change ends the daemon, so what it left is not seen.
+    // A thread that panicked in the middle of a change ends the daemon, so nobody sees what it left.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Fabric> {
         self.fabric.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// See [`Fabric::learn`]. Who asks for what it cannot have takes no part in changes.
+    /// See [`Fabric::learn`]. A caller that asks for an address that it cannot have does not take the lock for changes.
     pub(crate) fn learn(&self, port: PortId, gid: Gid) -> Option<Gid> {
         {
             let fabric = self.read();

@@ -1,9 +1,9 @@
-//! Whose turn it is.
+//! The turn of one member.
 
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 
-/// What everything that is done for one member goes by.
+/// The state that each step done for one member needs.
 pub(crate) struct Turn<'a, V> {
     /// The member.
     pub(crate) from: PortId,

@@ -5,23 +5,23 @@
 //!     ▲ 0            50 ms of silence               200 ms                  10 s
 //!     └──────────────────────── a doorbell: from the beginning ────────────┘
 //! ```
-//! Doorbells of guests in mapped memory wake nobody, so as long as a guest's program holds some they must
-//! be looked at. Looks are naps and not spins: guests that poll occupy the other cores, and a shard that
-//! uses up its share of one waits a scheduler tick (4 ms) for each message, while one that has mostly
-//! slept is put before the guests the moment it wakes. On two cores with two polling guests naps of 5 us
-//! cost 3 ms a message, naps of 20 us nothing but themselves.
+//! Doorbells of guests in mapped memory wake nobody, so they must be polled as long as a guest's program holds some.
+//! Polls are naps and not spins: guests that poll occupy the other cores, and a shard that uses up its share of a core
+//! waits a scheduler tick (4 ms) for each message, while one that has mostly slept is scheduled before the guests the
+//! moment it wakes. On two cores with two polling guests naps of 5 us cost 3 ms a message, naps of 20 us nothing but
+//! themselves.
 //!
-//! Each guest has its own step, so one that is silent costs the others nothing, and its own first message
-//! after more than 10 s waits for at most 4 ms.
+//! Each guest has its own step, so a silent guest costs the others nothing, and its own first message after more than
+//! 10 s waits for at most 4 ms.
 
 use std::time::Duration;
 
 use vrdma_verbs::Time;
 
-/// A thousand looks a second cost 2 % of a core, these less than one.
+/// The longest time between two looks. A thousand looks a second cost 2 % of a core, these less than one.
 const LONGEST: Duration = Duration::from_millis(4);
 
-/// Silence up to which a step applies, and the time between two looks; [`LONGEST`] afterwards.
+/// Silence up to which a step applies, and the time between two looks; [`LONGEST`] beyond them.
 const LADDER: [(Duration, Duration); 4] = [
     (OFTEN, Duration::from_micros(20)),
     (Duration::from_millis(200), Duration::from_micros(100)),
@@ -35,18 +35,18 @@ const OFTEN: Duration = Duration::from_millis(50);
 /// Silence up to which a guest may occupy a core to wait for its next message.
 const LATELY: Duration = Duration::from_secs(1);
 
-/// Whether every turn looks at doorbells that were silent for so long.
+/// Whether every turn looks at doorbells that were silent for this long.
 pub(crate) fn looks_each_turn(silent: Duration) -> bool {
     silent < OFTEN
 }
 
-/// Whether whoever serves them must not spin, because their owner may.
+/// Whether the shard that serves them must not spin, because their owner may.
 pub(crate) fn is_watched(silent: Duration) -> bool {
     silent < LATELY
 }
 
-/// When to look next at the latest. Steps but the shortest end at the same moments for everybody, so
-/// that many silent guests are looked at in one go.
+/// Returns when to look next at the latest. All steps but the shortest end at the same moments for every guest, so that
+/// many silent guests are looked at together.
 pub(crate) fn next_look(now: Time, silent: Duration) -> Time {
     let step = LADDER.iter().find(|(limit, _)| silent < *limit);
     let step = step.map_or(LONGEST, |(_, step)| *step);

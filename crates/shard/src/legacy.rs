@@ -1,4 +1,4 @@
-//! What a worker left to the next one: its records and descriptors.
+//! What a worker leaves to the next one: its records and descriptors.
 //!
 //! ```text
 //!   root area (the keeper's) ── where the area of each shard is, and that of changes
@@ -8,8 +8,8 @@
 //!   area of Ethernet ── which QEMU is connected at which port
 //!   area of counts ── what was told of counters ([`vrdma_inventory::counts`])
 //! ```
-//! Adapters go on with their records when they are plugged in again. What belongs to none that is plugged in at
-//! the start is forgotten then.
+//! Adapters go on with their records when they are plugged in again. Records of adapters that are not plugged in by the
+//! end of the start are forgotten then.
 
 mod areas;
 mod ethernet;
@@ -39,39 +39,39 @@ use areas::{
     number, open_cm, open_shards,
 };
 
-/// Of all that a worker leaves: the records of each room, what descriptors are, and how keepers follow each other. Whatever
-/// changes what one of them means raises it.
+/// Format of everything that a worker leaves: the records of each room, the meaning of descriptors, and how keepers
+/// follow each other. Raise it with any change of their meaning.
 pub const FORMAT: u32 = 5;
 
-/// The oldest format of which a worker can go on. What newer ones have in records is missing in those, and its default means
-/// what was so then.
+/// The oldest format from which a worker can go on. Fields of newer records are missing in older ones, and their
+/// default means what was so then.
 pub const OLDEST: u32 = 4;
 
-/// The root area has a record for each shard that there ever was, and four more.
+/// Capacity of the root area: a record for each shard that ever existed, and four more.
 pub const ROOT: Capacity = Capacity {
     small: 1024,
     large: 1,
 };
 
-/// See the module. Nothing is recorded without a keeper.
+/// The legacy; see the module. Nothing is recorded without a keeper.
 #[derive(Clone, Debug, Default)]
 pub struct Legacy(Option<Arc<Inner>>);
 
 #[derive(Debug)]
 struct Inner {
-    /// How many workers there were before.
+    /// Number of workers before this one.
     number: u32,
     line: WorkerLine,
-    /// One for each shard, and the descriptors of their areas.
+    /// One area for each shard, with its descriptor.
     areas: Vec<ShardArea>,
     cm: Records,
     ethernet: Arc<ethernet::Ports>,
-    /// Open for the next worker.
+    /// Descriptors kept open for the next worker.
     _open: [OwnedFd; 4],
     past: Mutex<Past>,
 }
 
-/// What nobody has taken up yet.
+/// What the worker before left and nobody has taken up yet.
 #[derive(Debug)]
 struct Past {
     remembered: Vec<(Records, Remembered)>,
@@ -79,12 +79,12 @@ struct Past {
     changes: Option<changes::Found>,
     cm: Option<cm::Past>,
     counts: Option<Counts>,
-    /// By the paths of their sockets.
+    /// Listeners by the paths of their sockets.
     listeners: BTreeMap<PathBuf, OwnedFd>,
 }
 
 impl Legacy {
-    /// Reads what the worker before has left, for so many shards.
+    /// Reads what the worker before has left, for this number of shards.
     ///
     /// # Errors
     /// The system is out of memory or descriptors.
@@ -112,7 +112,8 @@ impl Legacy {
             .iter()
             .flat_map(|(_, it)| it.descriptors(vm::descriptors));
         let descriptors = inherited.split(named);
-        // Afterwards: the number of a connection that ended as the worker did may be a client's by now.
+        // After the others have claimed theirs: if a connection ended with the worker, a client may have its number by
+        // now.
         found_changes.claim(&mut inherited);
         let listeners = inherited.take_listeners();
         inherited.close_rest()?;
@@ -140,14 +141,14 @@ impl Legacy {
         self.0.is_some()
     }
 
-    /// What requests have made of the configuration, once.
+    /// Returns what requests have changed of the configuration, once.
     pub fn changes(&self) -> Option<changes::Found> {
         let mut past = self.0.as_ref()?.past.lock();
         let past = past.as_mut().unwrap_or_else(|poisoned| poisoned.get_mut());
         past.changes.take()
     }
 
-    /// What workers before have counted of adapters that there are; once.
+    /// Returns what workers before have counted of adapters that exist, once.
     pub fn counts(&self, inventory: &Inventory) -> Counts {
         let Some(inner) = self.0.as_ref() else {
             return Counts::default();
@@ -158,15 +159,15 @@ impl Legacy {
         counts
     }
 
-    /// Where rdma_cm is written down, and what the worker before has left of it; once.
+    /// Returns the records of rdma_cm, and what the worker before has left of it, once.
     pub(crate) fn cm(&self) -> Option<(Records, cm::Past)> {
         let inner = self.0.as_ref()?;
         let mut past = inner.past.lock().unwrap_or_else(PoisonError::into_inner);
         Some((inner.cm.clone(), past.cm.take()?))
     }
 
-    /// The listener that the worker before has left at a path, once: who connects meanwhile waits in it. `None` if its file
-    /// is gone, so that nobody would find it.
+    /// Returns the listener that the worker before has left at a path, once: clients that connect meanwhile wait in it.
+    /// `None` if its file is gone, so that nobody would find it.
     pub fn listener(&self, path: &Path) -> Option<OwnedFd> {
         let inner = self.0.as_ref()?;
         let mut past = inner.past.lock().unwrap_or_else(PoisonError::into_inner);
@@ -175,7 +176,7 @@ impl Legacy {
         is_there.then_some(listener)
     }
 
-    /// What the Ethernet port of a VM begins with.
+    /// Returns what the Ethernet port of a VM begins with.
     pub fn port(&self, name: &Name) -> PortPast {
         let ports = self.0.as_ref().map(|inner| Arc::clone(&inner.ethernet));
         PortPast {
@@ -184,34 +185,34 @@ impl Legacy {
         }
     }
 
-    /// The descriptor of the interface that the worker before made with these addresses.
+    /// Returns the descriptor of the interface that the worker before made with these addresses.
     pub fn interface(&self, name: &Name, addresses: &str) -> Option<OwnedFd> {
         let inner = self.0.as_ref()?;
         inner.ethernet.take_interface(name.as_str(), addresses)
     }
 
-    /// An interface was made with these addresses.
+    /// Records an interface that was made with these addresses.
     pub fn note_interface(&self, name: &Name, device: BorrowedFd<'_>, addresses: &str) {
         if let Some(inner) = &self.0 {
             inner.ethernet.note_interface(name, device, addresses);
         }
     }
 
-    /// What is connected at a port is closed next.
+    /// Forgets what is connected at a port. Call it before that is closed.
     pub fn forget_port(&self, name: &Name) {
         if let Some(inner) = &self.0 {
             inner.ethernet.forget(name);
         }
     }
 
-    /// This worker serves.
+    /// Tells the keeper that this worker serves.
     pub fn tell_ready(&self) {
         if let Some(inner) = &self.0 {
             inner.line.tell_ready();
         }
     }
 
-    /// What is known of the keeper, if there is one.
+    /// Returns what is known of the keeper, if there is one.
     pub fn keeper(&self) -> Option<Keeper> {
         let inner = self.0.as_ref()?;
         let last = inner.line.last_attempt();
@@ -230,7 +231,7 @@ impl Legacy {
         })
     }
 
-    /// The sessions of a shard.
+    /// Makes the sessions of a shard.
     pub(crate) fn sessions(
         &self,
         shard: ShardId,
@@ -240,14 +241,14 @@ impl Legacy {
         Sessions::new(shard, listener, registry.clone(), self.is_kept())
     }
 
-    /// Where a shard writes down what its adapters do.
+    /// Returns where a shard records what its adapters do.
     pub(crate) fn records(&self, shard: ShardId) -> Option<Records> {
         let inner = self.0.as_ref()?;
         let (records, _) = inner.areas.get(usize::from(shard.0))?;
         Some(records.clone())
     }
 
-    /// An adapter of processes that goes on; `None` if nothing is known of it.
+    /// Returns an adapter of processes that goes on; `None` if nothing is known of it.
     pub(crate) fn revive(
         &self,
         spec: &ProcessSpec,
@@ -273,7 +274,7 @@ impl Legacy {
         remembered.revive(spec.clone(), means)
     }
 
-    /// A VM that goes on; `None` if nothing that is of use is known of it.
+    /// Returns a VM that goes on; `None` if nothing usable is known of it.
     pub(crate) fn revive_vm(&self, name: &str) -> Option<vm::Past> {
         let inner = self.0.as_ref()?;
         let mut past = inner.past.lock().unwrap_or_else(PoisonError::into_inner);
@@ -289,12 +290,12 @@ impl Legacy {
         vm::Past::claim(taken, descriptors)
     }
 
-    /// Where it is written down what a VM does.
+    /// Returns where it is recorded what a VM does.
     pub(crate) fn recorder(&self, shard: ShardId, name: &str) -> Option<Recorder> {
         Recorder::named(self.records(shard)?, name)
     }
 
-    /// All adapters are plugged in: what is left belongs to none.
+    /// Forgets what is left, since all adapters are plugged in and it belongs to none of them.
     pub fn forget_rest(&self) {
         let Some(inner) = &self.0 else { return };
         let mut past = inner.past.lock().unwrap_or_else(PoisonError::into_inner);
@@ -304,7 +305,7 @@ impl Legacy {
         let descriptors = std::mem::replace(&mut past.descriptors, Inherited::none());
         let listeners = std::mem::take(&mut past.listeners);
         let ports = inner.ethernet.take_rest();
-        // To close what a client sent takes as long as it likes.
+        // Closing what a client sent takes as long as the client likes.
         let closing = thread::Builder::new().name("closing".to_owned());
         if let Err(error) = closing.spawn(|| {
             drop((listeners, ports));

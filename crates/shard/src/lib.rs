@@ -7,8 +7,8 @@
 //!                                                              `-- polling: how it rests
 //! ```
 //!
-//! Threads share nothing; they are sent plain values and answer by message. Nothing async runs on them. What to serve,
-//! and who may use it, the control plane decides.
+//! Threads share nothing; they are sent plain values and answer by message. Nothing async runs on them. The control
+//! plane decides what to serve, and who may use it.
 
 #![forbid(unsafe_code)]
 

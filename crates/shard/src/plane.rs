@@ -22,23 +22,23 @@ pub use shards::{Shards, Told};
 /// How busy a shard is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ShardLoad {
-    /// Part of the last second in which it had something to do, in percent.
+    /// Percentage of the last second in which it had something to do.
     pub busy: u8,
-    /// Units, answers and packets that it has handed to other shards so far.
+    /// Number of units, answers and packets that it has handed to other shards so far.
     pub transfers: u64,
 }
 
-/// What the shard tells of one adapter.
+/// A shard's report on one adapter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AdapterSnapshot {
     /// The adapter.
     pub port: PortId,
-    /// Its state and counters.
+    /// The adapter's state and counters.
     pub rdma: RdmaStats,
 }
 
 impl AdapterSnapshot {
-    /// What `rdma_cm` knows of it.
+    /// Sets what `rdma_cm` knows of the adapter.
     pub(crate) fn set_offered(&mut self, offered: Offered) {
         self.rdma.listeners = offered.listeners;
         self.rdma.half_open_calls = offered.calls.half_open as u32;
@@ -46,7 +46,7 @@ impl AdapterSnapshot {
     }
 }
 
-/// What the control plane asks of a shard. The shard takes them in order.
+/// The control plane's commands to a shard, which takes them in order.
 #[derive(Debug)]
 pub enum ShardCommand {
     /// Bind the vfio-user socket, plug the adapter into the fabric and serve it. An error leaves
@@ -54,42 +54,42 @@ pub enum ShardCommand {
     AddAdapter(AdapterSpec, Reply<Result<(), String>>),
     /// Drop the guest's connection, the socket and all state. Unknown ports are fine.
     RemoveAdapter(PortId, Reply<()>),
-    /// To the first shard: another one serves this adapter of processes.
+    /// To the first shard: announce an adapter of processes that another shard serves.
     Announce(Box<AdapterSpec>, Reply<Result<(), String>>),
-    /// To the first shard: it does so no more. Unknown ports are fine.
+    /// To the first shard: withdraw the announcement. Unknown ports are fine.
     Retire(PortId, Reply<()>),
-    /// Give up an adapter, with its clients, once no other shard reads its memory.
+    /// Give up an adapter, with its clients, as soon as no other shard reads its memory.
     SendAway(PortId, ShardId, Reply<Result<Box<Moving>, String>>),
     /// Serve an adapter that another shard gave up.
     Adopt(Box<Moving>, Reply<()>),
-    /// What a VM's guest is kept to from now on.
+    /// Restrict a VM's guest to these addresses from now on.
     Keep(PortId, Kept, Reply<()>),
-    /// A VM's adapter goes to another host, or comes from there: one step of that.
+    /// Take one step of a VM's adapter that goes to another host, or comes from there.
     Migration(PortId, MigrationStep),
-    /// How busy the shard is.
+    /// Tell how busy the shard is.
     Load(Reply<ShardLoad>),
-    /// To the first shard: how many listeners of rdma_cm these adapters have.
+    /// To the first shard: tell how many listeners of rdma_cm these adapters have.
     Offered(Vec<PortId>, Reply<Vec<Offered>>),
-    /// All adapters of the beginning are there, with all shards.
+    /// Begin to serve: all adapters of the start are there, with all shards.
     GoOn(Reply<()>),
-    /// All adapters, in any order.
+    /// Tell state and counters of all adapters, in any order.
     Snapshot(Reply<Vec<AdapterSnapshot>>),
-    /// What one adapter is made of; nothing of one that is gone.
+    /// Tell the objects of one adapter; none if it is gone.
     State(PortId, Reply<ObjectStates>),
-    /// An uplink comes, changes or goes. An error is a sentence and changes nothing.
+    /// Add, change or remove an uplink. An error is a sentence and changes nothing.
     Uplink(UplinkChange, Reply<Result<(), String>>),
-    /// What an adapter's trace has got since the last time; the first time begins it.
+    /// Tell the new records of an adapter's trace; the first time begins it.
     Trace(PortId, Reply<Vec<u8>>),
-    /// The shard's ends of all uplinks, in any order.
+    /// Tell the shard's ends of all uplinks, in any order.
     Uplinks(Reply<Vec<UplinkSnapshot>>),
-    /// What these dropped for a port group and no adapter counts.
+    /// Tell what the uplinks dropped for a port group and no adapter counts.
     GroupDrops(GroupId, Reply<Counts>),
     /// Drop everything and end the thread.
     Stop,
 }
 
 impl ShardCommand {
-    /// Whether it is not to be begun: whoever asked has given up. What takes something away is carried out
+    /// Whether it is not to be begun, since the caller has given up. Commands that take something away are carried out
     /// all the same.
     pub fn is_withdrawn(&self) -> bool {
         match self {

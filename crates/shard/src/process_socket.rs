@@ -13,8 +13,7 @@ use vrdma_provider::socket::SOCKET_FILE;
 
 use crate::legacy::Legacy;
 
-/// Users of the daemon's group may come by the socket for all adapters; which ones they may use is
-/// another question.
+/// Members of the daemon's group may use the socket for all adapters; which adapters they may use is another question.
 const MODE: u32 = 0o660;
 
 /// A listening socket in the run folder; its file goes away with it.
@@ -37,7 +36,7 @@ pub(crate) fn bind_own(
     bind(path, own_mode(admitted), left)
 }
 
-/// Lets those connect to the socket of an adapter who may use it now.
+/// Lets those users connect to the socket of an adapter who may use it now.
 pub fn let_connect(path: &Path, admitted: &Admitted) {
     let mode = Permissions::from_mode(own_mode(admitted));
     if let Err(error) = fs::set_permissions(path, mode) {
@@ -45,7 +44,7 @@ pub fn let_connect(path: &Path, admitted: &Admitted) {
     }
 }
 
-/// The file lets everybody in or the daemon's user: who exactly, the shard asks the kernel.
+/// Returns the mode of the socket file: everybody, or the daemon's user. The shard asks the kernel who it is exactly.
 fn own_mode(admitted: &Admitted) -> u32 {
     match admitted.users.is_empty() && admitted.groups.is_empty() {
         true => 0o600,
@@ -53,8 +52,8 @@ fn own_mode(admitted: &Admitted) -> u32 {
     }
 }
 
-/// Listens at a path that is free, or has what a dead daemon left; with the listener that a worker before has left there, if
-/// it has.
+/// Listens at a path that is free, or has what a dead daemon left; with the listener that the worker before has left
+/// there, if there is one.
 fn bind(path: &Path, mode: u32, left: Option<OwnedFd>) -> Result<(OwnedFd, SocketFile), String> {
     let shown = path.display();
     vrdma_inventory::socket_path::check_length(path)?;
@@ -78,8 +77,8 @@ fn bind(path: &Path, mode: u32, left: Option<OwnedFd>) -> Result<(OwnedFd, Socke
 }
 
 impl ProcessSocket {
-    /// Listens in `run_dir`, which the caller has claimed: a file that is there already is a dead
-    /// daemon's, or that of the worker before. The error is a sentence.
+    /// Listens in `run_dir`, which the caller has claimed: a file that is there already belongs to a dead daemon, or to
+    /// the worker before. The error is a sentence.
     pub fn bind(run_dir: &Path, legacy: &Legacy) -> Result<Self, String> {
         let path = run_dir.join(SOCKET_FILE);
         let (listener, file) = bind(&path, MODE, legacy.listener(&path))?;
@@ -89,7 +88,7 @@ impl ProcessSocket {
         })
     }
 
-    /// The listener, for the thread that serves it.
+    /// Returns the listener, for the thread that serves it.
     pub fn listener(&self) -> std::io::Result<OwnedFd> {
         self.listener.as_fd().try_clone_to_owned()
     }

@@ -1,5 +1,5 @@
-//! The border of an adapter, where a run may break it on purpose: a checker that lets a broken engine
-//! pass proves nothing.
+//! The border of an adapter, where a run may break the adapter on purpose: checkers that let a broken engine pass prove
+//! nothing.
 
 use vrdma_verbs::memory::Memory as _;
 use vrdma_verbs::packet::{Arrival, Content, Reply};
@@ -11,7 +11,7 @@ use vrdma_wire::{Packet, Service};
 use crate::Kind;
 use crate::memory::{Memory, Region};
 
-/// How an adapter is broken, or what its carrier knows of it.
+/// A way to break an adapter, or what its carrier knows of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sabotage {
     /// A SEND is acknowledged and not delivered.
@@ -20,29 +20,29 @@ pub enum Sabotage {
     DropCompletion,
     /// A completion comes twice.
     DoubleCompletion,
-    /// Two completions of a queue change places.
+    /// Two completions of a queue are swapped.
     SwapCompletions,
-    /// A message is delivered twice, in place of the next one.
+    /// A message is delivered twice, the second time in place of the next one.
     RepeatMessage,
     /// A byte changes between the check of the ICRC and memory.
     CorruptData,
-    /// An atomic is done twice.
+    /// An atomic is executed twice.
     RepeatAtomic,
     /// Time-outs never fire.
     Deaf,
     /// A flushed queue completes one more request.
     CompleteAfterFlush,
-    /// A receive tells a length that is not the message's.
+    /// A receive reports a length that is not the message's.
     WrongLength,
     /// An error is reported as success.
     HideError,
     /// Units are as long as their messages.
     LongUnits,
-    /// The carrier is told of no weights.
+    /// The carrier is not told of weights.
     FlatWeights,
-    /// It is told of no limits.
+    /// The carrier is not told of limits.
     NoLimits,
-    /// It is told of no guarantees.
+    /// The carrier is not told of guarantees.
     NoGuarantees,
 }
 
@@ -66,7 +66,7 @@ impl Sabotage {
         (Self::NoGuarantees, "no-guarantees"),
     ];
 
-    /// The runs that notice it.
+    /// Returns the kind of runs that notice it.
     pub fn kind(self) -> Kind {
         match self {
             Self::LongUnits | Self::FlatWeights | Self::NoLimits | Self::NoGuarantees => {
@@ -76,15 +76,15 @@ impl Sabotage {
         }
     }
 
-    /// By its name.
+    /// Finds it by its name.
     pub fn named(name: &str) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
         all.find_map(|(kind, known)| (known == name).then_some(kind))
     }
 }
 
-/// Every how many chances a break happens: often enough for a short run, seldom enough that things
-/// go well before.
+/// One in this many chances is used to break something: often enough for a short run, seldom enough that things go well
+/// before.
 const EVERY: u32 = 7;
 
 /// One adapter's border.
@@ -95,7 +95,7 @@ pub(crate) struct Border {
     held: Option<Output>,
 }
 
-/// What a packet meets behind the border.
+/// The parts of an adapter that a packet meets behind the border.
 pub(crate) struct Entry<'a> {
     pub(crate) hca: &'a mut Hca<Region>,
     pub(crate) memory: &'a Memory,
@@ -131,7 +131,7 @@ impl Border {
         self.chances.is_multiple_of(EVERY)
     }
 
-    /// Takes in a packet. A reply that comes back is forged and goes on the wire.
+    /// Takes in a packet. A returned reply is forged and goes on the wire.
     pub(crate) fn take_in(
         &mut self,
         packet: &Packet<'_>,
@@ -168,7 +168,7 @@ impl Border {
         None
     }
 
-    /// The simulation has its atomic words at the front of buffers.
+    /// Executes an atomic twice. The simulation has its atomic words at the front of buffers.
     fn repeat_atomic(&mut self, request: &Request<Region>, entry: &Entry<'_>) {
         let RequestOp::FetchAdd { remote, add } = request.op else {
             return;

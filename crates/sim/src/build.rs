@@ -1,4 +1,4 @@
-//! Making what a plan says: adapters, buffers, queue pairs that know each other.
+//! Makes the parts of a plan: adapters, buffers, connected queue pairs.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -22,10 +22,10 @@ use crate::world::World;
 
 pub(crate) const QKEY: Qkey = Qkey(0x1234);
 
-/// Everything of one adapter belongs to it.
+/// The owner of all objects of one adapter.
 pub(crate) const OWNER: Owner = Owner(7);
 
-/// Objects of one adapter that all its queue pairs use.
+/// Objects of one adapter that all its queue pairs share.
 pub(crate) struct Common {
     pub(crate) pd: PdId,
     pub(crate) send_cq: CqId,
@@ -44,7 +44,7 @@ impl World {
         Ok(())
     }
 
-    /// Tenants use the same addresses: those of an adapter count from one in each group.
+    /// Adds an adapter. Tenants use the same addresses: in each group they count from one.
     fn add_adapter(&mut self, number: usize, border: Border) -> Result<(), Violation> {
         let (host, group) = self.plan.adapters[number];
         let before = self.plan.adapters[..number].iter();
@@ -176,7 +176,7 @@ impl World {
         Ok(Buffer { region, keys })
     }
 
-    /// The receives that an end takes from: its own, or those that its adapter's ends share.
+    /// Makes the receive queue of an end: its own, or the one that its adapter's ends share.
     fn pool(&mut self, adapter: usize, shared: bool, depth: usize) -> Result<usize, Violation> {
         if let Some((_, pool)) = self.common[adapter].srq.filter(|_| shared) {
             return Ok(pool);
@@ -237,7 +237,7 @@ impl World {
         Ok(())
     }
 
-    /// How an end is reached, its station included, as kernels of guests tell it.
+    /// Returns the address of an end, its station included, as kernels of guests find it.
     pub(crate) fn address(&self, peer: &End, sgid_index: usize) -> Address {
         Address {
             dgid: peer.name.gid,
@@ -273,7 +273,7 @@ pub(crate) fn common(hca: &mut Hca<Region>) -> Result<Common, vrdma_verbs::Error
     })
 }
 
-/// The attributes that each transition needs (IBTA 11.2).
+/// Returns the attributes that each transition needs (IBTA 11.2).
 pub(crate) fn mask(kind: QpType, to: QpState) -> u32 {
     match (kind, to) {
         (QpType::Rc, QpState::Rtr) => 0x12_9181,

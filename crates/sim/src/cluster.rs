@@ -1,11 +1,11 @@
-//! Hosts with the shipped carrier each, adapters on them, and the network between: what daemons do,
-//! without threads and sockets.
+//! Hosts that each have the shipped carrier, adapters on them, and the network between: what daemons do, without
+//! threads and sockets.
 //!
 //! ```text
 //!   Adapter ── unit ──► vrdma_host::Host ─┬─ same host ──► other Adapter, from memory to memory
 //!                                         └─ frame ──► SimPort ──► Network ──► SimPort of another Host
 //! ```
-//! Each uplink of a host is on a network of its own, and every host is on each.
+//! Each uplink of a host is on a network of its own, and every host is on all networks.
 
 use vrdma_host::{Attachment, Event, Host, Marks, Member, Segment};
 use vrdma_switch::{GroupId, Host as Kernel, Neighbour, PortId, UplinkId, sender};
@@ -22,15 +22,15 @@ use crate::stranger::Stranger;
 use crate::trace::describe;
 use crate::violation::{Violation, check};
 
-/// Rounds of turns at one instant. More than a thousand messages take at once; without an end something
-/// answers itself for ever.
+/// Rounds of turns at one instant: more than a thousand messages take at once. Beyond it, something answers itself
+/// forever.
 const ROUNDS_MAX: usize = 200_000;
 
-/// What a group's number is added to for its marks.
+/// Added to a group's number for its marks.
 const VLAN_BASE: u32 = 10;
 const VNI_BASE: u32 = 5000;
 
-/// An adapter's place.
+/// The place of an adapter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Endpoint {
     pub(crate) host: usize,
@@ -44,22 +44,22 @@ pub(crate) struct Endpoint {
 struct SimHost<M: Member> {
     carrier: Host<M, SimPort>,
     ports: Vec<SimPort>,
-    /// Uplinks that the carrier wants to be told of when they take frames again.
+    /// Uplinks of which the carrier wants to know when they take frames again.
     watched: Vec<bool>,
 }
 
-/// Of adapters that are engines, if nothing else is said.
+/// The hosts and what connects them; the adapters are engines unless stated otherwise.
 pub(crate) struct Cluster<M: Member = Adapter> {
     pub(crate) now: Time,
     hosts: Vec<SimHost<M>>,
     uplinks: UplinkPlan,
     pub(crate) places: Vec<Endpoint>,
-    /// Of engines.
+    /// Memories of adapters that are engines.
     pub(crate) memories: Vec<Memory>,
     pub(crate) network: Network,
     pub(crate) stranger: Stranger,
     pub(crate) log: Log,
-    /// How often an uplink was found full.
+    /// Number of times that an uplink was found full.
     pub(crate) held_up: u64,
 }
 
@@ -69,7 +69,7 @@ impl<M: Member> SimHost<M> {
         Self::at(number, ports.collect(), plan, Time(0))
     }
 
-    /// A carrier without adapters.
+    /// Makes a host without adapters.
     fn at(number: usize, ports: Vec<SimPort>, plan: &UplinkPlan, now: Time) -> Self {
         let mut carrier = Host::new(number as u64);
         for ((id, port), is_tunnel) in (0..).zip(&ports).zip(&plan.kinds) {
@@ -105,8 +105,8 @@ impl Cluster {
         self.attach(place, place.host, adapter)
     }
 
-    /// Moves an adapter to another host, as a live migration does: its state is saved and restored, and
-    /// what is on the wire is lost.
+    /// Moves an adapter to another host as a live migration does: its state is saved and restored, and frames on the
+    /// wire are lost.
     pub(crate) fn migrate(&mut self, number: usize, host: usize) -> Result<(), Violation> {
         let place = self.places[number];
         let adapter = self.hosts[place.host].carrier.remove(place.port);
@@ -117,7 +117,7 @@ impl Cluster {
         self.attach(place, host, adapter)
     }
 
-    /// The engine of an adapter, for its owner.
+    /// Returns the engine of an adapter, for its owner.
     ///
     /// # Panics
     /// If the adapter is nowhere.
@@ -172,8 +172,8 @@ impl<M: Member> Cluster<M> {
         added.map_err(Violation::from_error)
     }
 
-    /// The process of a host has ended. Another carrier serves its uplinks and its adapters, which `revive` makes of what
-    /// was there.
+    /// Replaces the carrier of a host whose process has ended. The new one serves the same uplinks and adapters;
+    /// `revive` makes each adapter from what was left of it.
     pub(crate) fn restart(
         &mut self,
         host: usize,
@@ -198,12 +198,12 @@ impl<M: Member> Cluster<M> {
         Ok(())
     }
 
-    /// The carrier of a host.
+    /// Returns the carrier of a host.
     pub(crate) fn carrier(&mut self, host: usize) -> &mut Host<M, SimPort> {
         &mut self.hosts[host].carrier
     }
 
-    /// An adapter where it is, which does not run because of that.
+    /// Returns an adapter at its current host, without making it run.
     ///
     /// # Panics
     /// If the adapter is nowhere.
@@ -217,7 +217,7 @@ impl<M: Member> Cluster<M> {
         self.log.say(line);
     }
 
-    /// Every adapter.
+    /// Returns every adapter.
     pub(crate) fn adapters(&self) -> impl Iterator<Item = &M> {
         let placed = self.places.iter();
         placed.filter_map(|place| self.hosts[place.host].carrier.member(place.port))
@@ -242,7 +242,7 @@ impl<M: Member> Cluster<M> {
         ))
     }
 
-    /// One turn of one host; `true` if anything moved.
+    /// Makes one turn of one host; `true` if anything moved.
     pub(crate) fn turn(&mut self, number: usize) -> Result<bool, Violation> {
         let host = &mut self.hosts[number];
         let mut moved = host.carrier.turn(self.now);
@@ -263,7 +263,7 @@ impl<M: Member> Cluster<M> {
         Ok(moved)
     }
 
-    /// When something happens by itself.
+    /// When the next thing happens by itself.
     pub(crate) fn next(&self) -> Option<Time> {
         let hosts = self.hosts.iter();
         let waits = hosts.filter_map(|host| host.carrier.next_deadline());
@@ -277,7 +277,7 @@ impl<M: Member> Cluster<M> {
         self.log.reach(now);
     }
 
-    /// Moves the clock, and what is due by then.
+    /// Moves the clock, and delivers what is due by then.
     pub(crate) fn advance(&mut self, now: Time) -> Result<(), Violation> {
         self.now = now.max(self.now);
         self.log.reach(self.now);
@@ -293,7 +293,7 @@ impl<M: Member> Cluster<M> {
                 self.log.say(|| "a stranger sends a frame".to_owned());
                 port.arrive((flight.segment, forged));
             }
-            // Half of the frames come together with those that follow at the same instant.
+            // Half of the frames arrive together with the next ones of the same instant.
             if flight.number % 2 == 0 {
                 self.run_until_quiet()?;
             }
@@ -301,8 +301,8 @@ impl<M: Member> Cluster<M> {
         self.run_until_quiet()
     }
 
-    /// What Ethernet threads and the kernels of guests do: they hear who says where it is, and answer who asks. `false`
-    /// for any other frame.
+    /// Does the work of Ethernet threads and kernels of guests: hears which station says where it is, and answers
+    /// questions. `false` for any other frame.
     fn hear(&mut self, flight: &Flight) -> bool {
         let Some((gid, mac)) = sender(&flight.frame) else {
             return false;
@@ -327,7 +327,7 @@ impl<M: Member> Cluster<M> {
         true
     }
 
-    /// Uplinks become full, and take frames again.
+    /// Makes uplinks full, or take frames again.
     fn fill_uplinks(&mut self) {
         for (number, host) in self.hosts.iter_mut().enumerate() {
             for uplink in 0..host.ports.len() {
@@ -341,8 +341,8 @@ impl<M: Member> Cluster<M> {
         }
     }
 
-    /// To the host where the station is now, or to all others what asks for an address. A peer that has moved to this host meanwhile
-    /// is not reached by a frame that was made for the wire.
+    /// Sends a frame to the host where its station is now; a question for an address goes to all other hosts. If the
+    /// peer has meanwhile moved to this host, a frame that was made for the wire does not reach it.
     fn send(&mut self, from: usize, uplink: usize, segment: Segment, frame: &[u8]) {
         self.log.keep(frame);
         let group = group_of(segment);
@@ -363,20 +363,20 @@ impl<M: Member> Cluster<M> {
         });
     }
 
-    /// Frames that hosts refused.
+    /// Returns the number of frames that hosts refused.
     pub(crate) fn refused(&self) -> u64 {
         let uplinks = self.hosts.iter().flat_map(|host| host.carrier.uplinks());
         let counts = uplinks.flat_map(|uplink| uplink.counts().by_reason().into_values());
         counts.sum()
     }
 
-    /// Frames that did not fit into uplinks.
+    /// Returns the number of frames that did not fit into uplinks.
     pub(crate) fn overrun(&self) -> u64 {
         let ports = self.hosts.iter().flat_map(|host| &host.ports);
         ports.map(SimPort::lost).sum()
     }
 
-    /// Units of an adapter that its host dropped.
+    /// Returns the units of an adapter that its host dropped.
     pub(crate) fn dropped(&self, adapter: usize) -> Option<String> {
         let place = self.places[adapter];
         let mut drops = self.hosts[place.host].carrier.drops(place.port);
@@ -386,7 +386,7 @@ impl<M: Member> Cluster<M> {
     }
 }
 
-/// The group of a segment of [`Cluster::attach`].
+/// Returns the group of a segment of [`Cluster::attach`].
 fn group_of(segment: Segment) -> GroupId {
     GroupId(match segment {
         Segment::Vlan(vlan) => u32::from(vlan) - VLAN_BASE,

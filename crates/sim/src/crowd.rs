@@ -1,12 +1,12 @@
-//! A run whose adapters want more than they can get: what weights, limits and guarantees promise is held against what
-//! each of them gets.
+//! A run whose adapters want more than they can get: what each of them gets is compared with what weights, limits and
+//! guarantees promise.
 //!
 //! ```text
 //!   seed ─► plan ─► port groups with tenants ─┬─ greedy: it always has messages for its sink
 //!                                             └─ light: one short message now and then
-//!   one turn of the shipped carrier ─► what moved takes its time ─► judge ─► next turn
+//!   one turn of the shipped carrier ─► the time that its units take passes ─► judge ─► next turn
 //! ```
-//! All are at one host, whose carrier is as fast as the clock says that it is: the cost of what it moves is time.
+//! All adapters are at one host. The clock sets the speed of its carrier: the cost of what it moves is time.
 
 mod build;
 mod judge;
@@ -24,30 +24,30 @@ use crate::violation::{Violation, check};
 use judge::Judge;
 use plan::Does;
 
-/// What a unit costs besides its bytes, as the carrier reckons.
+/// Cost of a unit besides its bytes, as the carrier counts.
 const UNIT_COST: u64 = 1 << 10;
 
-/// What counts as one message where messages a second are guaranteed: longer ones are several.
+/// Bytes of one message where messages a second are guaranteed: longer ones count as several.
 const MESSAGE_BYTES: u64 = 4 << 10;
 
-/// Turns after which a run is over, whatever has moved by then.
+/// Turns after which a run is over, regardless of what has moved.
 const TURNS_MAX: u64 = 200_000;
 
-/// The cost of what was carried, which takes as many nanoseconds.
+/// Returns the cost of what was carried, which takes as many nanoseconds.
 fn cost(carried: Carried) -> u64 {
     carried.bytes + carried.units * UNIT_COST
 }
 
-/// An adapter that sends, with the number of its queue pair and what it sends and where.
+/// An adapter that sends, with the number of its queue pair, what it sends and where.
 struct Sender {
     adapter: usize,
     qp: QpId,
     does: Does,
     local: Sge,
     remote: Remote,
-    /// What was carried of it by the end of the last turn.
+    /// What was carried for it by the end of the last turn.
     seen: Carried,
-    /// When a light one posts its next message.
+    /// When a light tenant posts its next message.
     posts_at: Time,
 }
 
@@ -85,7 +85,7 @@ impl Crowd {
         })
     }
 
-    /// Owners have their say: the greedy ones fill their queues, the light ones post what is due.
+    /// Lets owners post: greedy ones fill their queues, light ones post what is due.
     fn post(&mut self) -> Result<(), Violation> {
         for number in 0..self.tenants.len() {
             let Sender {
@@ -151,7 +151,7 @@ impl Crowd {
         Ok(())
     }
 
-    /// What moved in this turn is judged, and takes its time; where nothing did, time goes on to what happens next.
+    /// Judges what moved in this turn, and lets its time pass; if nothing moved, the clock goes to the next event.
     fn take_stock(&mut self) -> Result<(), Violation> {
         let now = self.cluster.now;
         let mut took = 0;

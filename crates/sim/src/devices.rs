@@ -6,8 +6,8 @@
 //!            ├─ guests stop, and go on there or where they were (journey)
 //!            └─ Cluster of driver::DeviceMember: the shipped device behind the shipped carrier
 //! ```
-//! No connection may notice a journey but by its time: the weather is never so bad that one gives up. Some are away for
-//! longer than connections wait, whose peers are told ([`Journeys`]).
+//! No connection may notice a journey, except by its time: the network is never so bad that a connection gives up. In
+//! some runs guests are away for longer than connections wait, and their peers are told ([`Journeys`]).
 
 mod build;
 mod crashes;
@@ -28,7 +28,7 @@ use crashes::Crashes;
 use journey::{Journey, Stop};
 use program::Program;
 
-/// As in runs with engines: something is done within so many nanoseconds, or nothing ever will.
+/// As in runs with engines: something is done within this many nanoseconds, or never.
 const SILENCE_MAX: u64 = 5_000_000_000;
 
 pub(crate) struct Devices {
@@ -42,13 +42,13 @@ pub(crate) struct Devices {
     pause_ns: u64,
     journeys: VecDeque<(Time, Journey)>,
     kind: Journeys,
-    /// Of each guest, while it is stopped.
+    /// The stop of each guest, while it is stopped.
     stops: Vec<Option<Stop>>,
     moves: u64,
     thaws: u64,
     crashes: Crashes,
     moments: u64,
-    /// When something was done last, and how much was by then.
+    /// When something was done last, and how much had been done by then.
     progress: (Time, usize),
 }
 
@@ -98,18 +98,18 @@ impl Devices {
         })
     }
 
-    /// A guest where it is, which is looked at without waking its device.
+    /// Returns a guest at its current host, without waking its device.
     fn seen(&self, guest: usize) -> &Guest {
         &self.cluster.member(guest).guest
     }
 
-    /// A guest that does something.
+    /// Returns a guest in order to do something with it.
     fn guest(&mut self, guest: usize) -> &mut Guest {
         let host = self.cluster.places[guest].host;
         self.guest_at(host, guest)
     }
 
-    /// The guest of an adapter at a host: it, or one that waits for it.
+    /// Returns the guest of an adapter at a host: the guest itself, or one that waits for it.
     ///
     /// # Panics
     /// If the host has no such adapter.

@@ -1,4 +1,4 @@
-//! One end of a connection: its queue pair, what its owner asked for, and what came of it.
+//! One end of a connection: its queue pair, its owner's requests, and their results.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use vrdma_wire::{Gid, Qpn};
 
 use crate::memory::Region;
 
-/// What a work request does, with the place at the peer.
+/// The operation of a work request, with the place at the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Op {
     Send,
@@ -59,11 +59,11 @@ pub(crate) struct Work {
     /// Slot in the peer's buffer; for one-sided operations.
     pub(crate) remote: u64,
     pub(crate) signaled: bool,
-    /// Its bytes are in the request and not in the slot.
+    /// Its bytes are in the request itself, not in the slot.
     pub(crate) inline: bool,
-    /// Atomics: the word before, if everything before was done once.
+    /// Atomics: the word before this one, if all earlier ones were done once.
     pub(crate) word_before: u64,
-    /// Which message it is of those that take a receive.
+    /// Its number among the messages that take a receive.
     pub(crate) message: usize,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Pool {
     pub(crate) receives: Vec<Receive>,
     pub(crate) done: usize,
     pub(crate) depth: usize,
-    /// Slots to use again, untouched as at first.
+    /// Slots to use again; their bytes are as at first.
     pub(crate) free: Vec<u64>,
 }
 
@@ -94,12 +94,12 @@ pub(crate) struct Buffer {
     pub(crate) keys: MrKeys,
 }
 
-/// The address of a place in a buffer. Buffers of one adapter are apart.
+/// Returns the address of a place in a buffer. Buffers of one adapter are far apart.
 pub(crate) fn address_of(region: Region, offset: u64) -> u64 {
     ((region as u64 + 1) << 32) + offset
 }
 
-/// The place of an address.
+/// Returns the place of an address.
 pub(crate) fn place_of(address: u64) -> (Region, u64) {
     ((address >> 32) as Region - 1, address & 0xffff_ffff)
 }
@@ -114,7 +114,7 @@ impl Buffer {
     }
 }
 
-/// How a peer names an end.
+/// The name of an end for its peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Name {
     pub(crate) gid: Gid,
@@ -129,11 +129,11 @@ pub(crate) struct End {
     pub(crate) kind: QpType,
     pub(crate) qp: QpId,
     pub(crate) name: Name,
-    /// What it sends from and reads into.
+    /// Memory that it sends from and reads into.
     pub(crate) local: Buffer,
-    /// What its peer writes to and reads from; the peer's atomic word is first.
+    /// Memory that its peer writes to and reads from; the peer's atomic word comes first.
     pub(crate) target: Buffer,
-    /// Where in `target` the word is.
+    /// Place of that word in `target`.
     pub(crate) word: u64,
     pub(crate) pool: usize,
     pub(crate) quota: usize,
@@ -144,11 +144,11 @@ pub(crate) struct End {
     pub(crate) done: usize,
     /// Works that take a receive, in order.
     pub(crate) messages: Vec<usize>,
-    /// How many of them arrived.
+    /// Number of messages that arrived.
     pub(crate) arrived: usize,
-    /// Unreliable: how often each arrived.
+    /// Unreliable connections: how often each message arrived.
     pub(crate) arrivals: HashMap<usize, u32>,
-    /// The peer's word after each of our atomics.
+    /// Values of the peer's word after each of our atomics.
     pub(crate) words: Vec<u64>,
     pub(crate) atomics_done: usize,
     pub(crate) failed: Option<Status>,
@@ -165,7 +165,7 @@ impl End {
         posted_all && self.done == self.works.len()
     }
 
-    /// Whether it failed by itself, and was not given up.
+    /// Whether it failed by itself, and was not given up by its owner.
     pub(crate) fn failed_alone(&self) -> bool {
         self.failed.is_some_and(|status| status != Status::WrFlush)
     }
@@ -178,10 +178,10 @@ impl End {
 /// Set in the cookie of receives.
 pub(crate) const RECEIVE: u64 = 1 << 63;
 
-/// Bytes in front of a message that nobody acknowledges: who sent which.
+/// Bytes in front of a message without acknowledgement: its sender and its number.
 pub(crate) const LABEL_BYTES: u32 = 8;
 
-/// The bytes of a message: its label, then a pattern that no other message has.
+/// Returns the bytes of a message: its label, then a pattern that no other message has.
 pub(crate) fn pattern(end: usize, work: usize) -> impl Iterator<Item = u8> {
     let label = ((end as u64) << 32 | work as u64).to_le_bytes();
     let mut state = (end as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -193,12 +193,12 @@ pub(crate) fn pattern(end: usize, work: usize) -> impl Iterator<Item = u8> {
     label.into_iter().chain(rest)
 }
 
-/// The immediate data of a work request.
+/// Returns the immediate data of a work request.
 pub(crate) fn immediate(work: usize) -> Imm {
     Imm((work as u32).to_be_bytes())
 }
 
-/// The operation as the engine wants it.
+/// Returns the operation as the engine takes it.
 pub(crate) fn send_op(op: Op, number: usize, remote: vrdma_verbs::work::Remote) -> SendOp<Region> {
     match op {
         Op::Send => SendOp::Send,

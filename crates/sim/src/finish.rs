@@ -1,4 +1,4 @@
-//! The end of a run: nothing is missing, nothing is left over, nothing comes any more.
+//! The end of a run: nothing is missing, nothing is left over, nothing more comes.
 
 use vrdma_verbs::counters::{Counters, Counts, Traffic};
 
@@ -8,7 +8,7 @@ use crate::owner::LENGTH_MAX;
 use crate::violation::{Violation, check};
 use crate::world::World;
 
-/// Requests that one READ of the longest message takes at most: a packet each at the smallest MTU.
+/// Most requests that a READ of the longest message takes: one for each packet at the smallest MTU.
 const READ_REQUESTS_MAX: u64 = LENGTH_MAX.div_ceil(256) as u64;
 
 impl World {
@@ -22,7 +22,7 @@ impl World {
         self.close()
     }
 
-    /// Everything that was posted is done, and what it touched is whole.
+    /// Checks that everything that was posted is done, and the memory that it touched is intact.
     fn judge_end(&self, end: &End) -> Result<(), Violation> {
         let (number, done, posted) = (end.number, end.done, end.works.len());
         check(end.is_finished(), || {
@@ -55,7 +55,7 @@ impl World {
         Ok(())
     }
 
-    /// Every atomic that succeeded was done, and at most those that were posted.
+    /// Checks that every atomic that succeeded was done, and no more than were posted.
     fn judge_word(&self, end: &End) -> Result<(), Violation> {
         let peer = &self.ends[end.peer];
         let word = self.cluster.memories[peer.adapter].word(peer.target.region, peer.word);
@@ -98,8 +98,8 @@ impl World {
         *self.cluster.hca(number).counters()
     }
 
-    /// What peers asked for has been counted once, where nothing may get lost. Data of READs counts at
-    /// the requester's side alone, and a long one is asked for in several requests.
+    /// Checks that requests of peers were counted once, where nothing may get lost. Data of READs counts at the
+    /// requester's side alone, and a long READ takes several requests.
     fn judge_received(&mut self, number: usize) -> Result<(), Violation> {
         let mut given = Traffic::default();
         for end in self.ends.iter().filter(|end| end.adapter == number) {
@@ -121,7 +121,7 @@ impl World {
         })
     }
 
-    /// Owners leave: everything is flushed, then destroyed, and nothing remains.
+    /// Lets owners leave: everything is flushed, then destroyed, and nothing remains.
     fn close(&mut self) -> Result<(), Violation> {
         for end in 0..self.ends.len() {
             self.abort(end)?;

@@ -1,12 +1,11 @@
-//! The checkers: every completion is held against what was asked for.
+//! The checkers: every completion is compared with what was asked for.
 //!
-//! * Requests complete once, in order, with the right kind and length; after the first that fails,
-//!   all others are flushed.
-//! * A reliable message is there before its request succeeds: the receive has completed, the memory
-//!   is written, the word was changed once.
-//! * Receives complete once, in order; reliable messages arrive in order and whole, unreliable ones
-//!   whole.
-//! * What may fail depends on the weather.
+//! * Requests complete once, in order, with the right kind and length; after the first that fails, all others are
+//!   flushed.
+//! * A reliable message has arrived before its request succeeds: the receive has completed, the memory is written, the
+//!   word was changed once.
+//! * Receives complete once, in order; reliable messages arrive in order and whole, unreliable ones whole.
+//! * Which failures are allowed depends on the weather.
 
 mod receive;
 
@@ -118,7 +117,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether a peer may rightly be silent for as long as retries last.
+    /// Whether a peer may be silent for as long as retries last, without a fault of an adapter.
     fn may_lose(&self, number: usize) -> bool {
         let peer = &self.ends[self.ends[number].peer];
         self.plan.weather == Weather::Rough || peer.failed.is_some()

@@ -1,5 +1,5 @@
-//! A cluster in one thread: adapters and switches on real RoCEv2 frames, a clock that only the run
-//! moves, and a network that misbehaves by a seed.
+//! A cluster in one thread: adapters and switches on real RoCEv2 frames, a clock that only the run moves, and a network
+//! that misbehaves as the seed says.
 //!
 //! ```text
 //!   seed ─► Plan ─► World ─┬─ owners post requests          (owner)
@@ -7,11 +7,11 @@
 //!                          └─ every completion is judged    (judge, finish) ─► Summary or Violation
 //! ```
 //!
-//! One seed is one run, to the byte: `vrdma-sim --seed N --trace` shows it line by line. Whether the
-//! checkers see anything at all is shown by breaking adapters on purpose ([`Sabotage`]).
+//! One seed is one run, exact to the byte: `vrdma-sim --seed N --trace` shows it line by line. Adapters that are broken
+//! on purpose show whether the checkers see anything at all ([`Sabotage`]).
 //!
-//! Runs of other kinds have PVRDMA devices of guests as adapters, which go to other hosts while they work (`devices`), or
-//! adapters that want more than they can get, of which each has a weight, a limit or a guarantee (`crowd`).
+//! Other kinds of runs have PVRDMA devices of guests as adapters, which go to other hosts while they work (`devices`),
+//! or adapters that want more than they can get, each with a weight, a limit or a guarantee (`crowd`).
 #![forbid(unsafe_code)]
 
 mod border;
@@ -45,10 +45,10 @@ use log::Log;
 use vrdma_verbs::Time;
 use world::World;
 
-/// What a run is about.
+/// The subject of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Kind {
-    /// Messages arrive whole and once, whatever befalls networks and hosts.
+    /// Messages arrive whole and once, whatever happens to networks and hosts.
     #[default]
     Engines,
     /// Adapters are PVRDMA devices of guests that go to other hosts.
@@ -57,14 +57,14 @@ pub enum Kind {
     Crowds,
 }
 
-/// What a run is made of.
+/// The settings of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
-    /// Which run.
+    /// The number that the whole run follows from.
     pub seed: u64,
     /// Keep a line for everything that happens, and every frame.
     pub trace: bool,
-    /// Of which kind.
+    /// The kind of the run.
     pub kind: Kind,
     /// How long guests of devices are away.
     pub journeys: Journeys,
@@ -72,28 +72,28 @@ pub struct Options {
     pub sabotage: Option<Sabotage>,
 }
 
-/// How long guests are away, and who is told.
+/// How long guests are away, and whether their peers are told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Journeys {
-    /// As long as any connection waits. Peers are told, too.
+    /// At most as long as any connection waits. Peers are told, too.
     #[default]
     Short,
-    /// Longer than connections wait that are not told. What is told gets lost, late and doubled more than the rest.
+    /// Longer than connections wait that are not told. Notices are lost, delayed and duplicated more than other frames.
     Long,
-    /// The same, and nobody is told.
+    /// As long as that, and peers are not told.
     LongUntold,
 }
 
-/// A run that is over.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Report {
-    /// What happened, or the first promise that was broken.
+    /// What happened, or the first violation of a promise.
     pub outcome: Result<Summary, Violation>,
-    /// When it was over, on the run's clock.
+    /// When the run was over, on its own clock.
     pub ended: Time,
     /// The lines of a trace.
     pub trace: Vec<String>,
-    /// The frames of a trace as they were sent, before anything befell them.
+    /// The frames of a trace as they were sent, before any fault changed them.
     pub frames: Vec<(Time, Vec<u8>)>,
 }
 

@@ -1,4 +1,4 @@
-//! What adapters have done: completions and events in their order, and the lines of a trace.
+//! The log of what adapters did: completions and events in order, and the lines of a trace.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -14,11 +14,11 @@ struct Kept {
     now: Time,
     trace: Trace,
     outputs: VecDeque<(usize, Output)>,
-    /// Adapters that did something of which their owners were not told.
+    /// Adapters that did something that their owners were not told of.
     unshown: BTreeSet<usize>,
 }
 
-/// A handle of it; everybody in a run has one.
+/// A handle of the log; everybody in a run has one.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Rc<RefCell<Kept>>);
 
@@ -38,35 +38,35 @@ impl Log {
         kept.trace.say(kept.now, line);
     }
 
-    /// A frame as its sender made it.
+    /// Keeps a frame as its sender made it.
     pub(crate) fn keep(&self, frame: &[u8]) {
         let kept = &mut *self.0.borrow_mut();
         kept.trace.keep(kept.now, frame);
     }
 
-    /// An adapter has done something.
+    /// Notes that an adapter has done something.
     pub(crate) fn hand_out(&self, adapter: usize, output: Output) {
         let mut kept = self.0.borrow_mut();
         kept.outputs.push_back((adapter, output));
         kept.unshown.insert(adapter);
     }
 
-    /// The owner of an adapter is told.
+    /// Notes that the owner of an adapter is told.
     pub(crate) fn show(&self, adapter: usize) {
         self.0.borrow_mut().unshown.remove(&adapter);
     }
 
-    /// An adapter whose owner was not told.
+    /// Returns an adapter whose owner was not told.
     pub(crate) fn unshown(&self) -> Option<usize> {
         self.0.borrow().unshown.first().copied()
     }
 
-    /// The next thing that was done.
+    /// Returns the next thing that was done.
     pub(crate) fn next_output(&self) -> Option<(usize, Output)> {
         self.0.borrow_mut().outputs.pop_front()
     }
 
-    /// The trace, which is over.
+    /// Returns the trace, which is over.
     pub(crate) fn take_trace(&self) -> Trace {
         std::mem::take(&mut self.0.borrow_mut().trace)
     }

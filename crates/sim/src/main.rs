@@ -15,7 +15,7 @@ use vrdma_verbs::Time;
 /// How long a night is.
 const NIGHT: Duration = Duration::from_secs(8 * 3600);
 
-/// In a night, each seed of so many has devices, and the one after it a crowd.
+/// In a night, one seed in this many has devices, and the one after it a crowd.
 const OTHERS_EVERY: u64 = 4;
 
 /// Clusters of adapters and switches on a fake clock, checked message by message.
@@ -31,7 +31,7 @@ struct Arguments {
     /// Write the frames of the run, for Wireshark
     #[arg(long, requires = "seed", value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// Run so many seeds
+    /// Run this many seeds
     #[arg(long, default_value_t = 1000, conflicts_with = "seed")]
     seeds: u64,
     /// Begin with this seed
@@ -46,10 +46,10 @@ struct Arguments {
     /// Adapters want more than they can get, and share by weights, limits and guarantees
     #[arg(long, conflicts_with_all = ["sabotage", "devices"])]
     crowds: bool,
-    /// Those guests are away for longer than their peers' retries last
+    /// Guests of devices are away for longer than their peers' retries last
     #[arg(long, requires = "devices")]
     long: bool,
-    /// And nobody tells the peers; the run should be a failure
+    /// Peers of those guests are not told; the run should be a failure
     #[arg(long, requires = "long")]
     untold: bool,
     /// Break every adapter in this way; the run should be a failure
@@ -58,7 +58,7 @@ struct Arguments {
 }
 
 impl Arguments {
-    /// What a seed is about.
+    /// Returns the kind of a seed's run.
     fn kind(&self, seed: u64, sabotage: Option<Sabotage>) -> Kind {
         match seed % OTHERS_EVERY {
             _ if self.devices => Kind::Devices,
@@ -105,7 +105,7 @@ fn show(options: Options, arguments: &Arguments) -> Result<()> {
     let report = run(options);
     if arguments.trace {
         let mut out = BufWriter::new(io::stdout().lock());
-        // Whoever reads a long trace may have seen enough of it.
+        // The reader of a long trace may have closed the pipe.
         let _ = report
             .trace
             .iter()

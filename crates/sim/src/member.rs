@@ -1,5 +1,5 @@
-//! An adapter of the simulation as the carrier sees it: an engine behind a [`Border`], whose owner
-//! posts and polls by calls.
+//! An adapter of the simulation as the carrier sees it: an engine behind a [`Border`], whose owner posts and polls by
+//! function calls.
 
 use std::collections::VecDeque;
 use std::ops::{AddAssign, Sub};
@@ -19,16 +19,16 @@ use crate::memory::{Memory, Region};
 use crate::trace::describe_packet;
 use crate::violation::Violation;
 
-/// Bytes of a unit between two adapters of one host, if nothing else is said.
+/// Bytes of a unit between two adapters of one host, unless stated otherwise.
 pub(crate) const UNIT_BYTES: u32 = 64 * 1024;
 
-/// What was carried for an adapter that asked for it.
+/// What was carried for an adapter at its own request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Carried {
     pub(crate) units: u64,
-    /// Units with which a message begins.
+    /// Units that begin a message.
     pub(crate) messages: u64,
-    /// Payload, in either direction.
+    /// Bytes of payload, in either direction.
     pub(crate) bytes: u64,
 }
 
@@ -66,7 +66,7 @@ impl Sub for Carried {
     }
 }
 
-/// See the module.
+/// An adapter; see the module.
 pub(crate) struct Adapter {
     number: usize,
     pub(crate) hca: Hca<Region>,
@@ -74,7 +74,7 @@ pub(crate) struct Adapter {
     border: Border,
     gids: Vec<Gid>,
     changes: VecDeque<GidChange>,
-    /// What the border answers instead of the engine.
+    /// Replies that the border sends instead of the engine.
     forged: VecDeque<Reply<Region>>,
     log: Log,
     unit_bytes: u32,
@@ -82,7 +82,7 @@ pub(crate) struct Adapter {
     pub(crate) carried: Carried,
 }
 
-/// What an adapter is made of.
+/// The parts of an adapter.
 pub(crate) struct Parts {
     pub(crate) number: usize,
     pub(crate) hca: Hca<Region>,
@@ -91,12 +91,12 @@ pub(crate) struct Parts {
     pub(crate) log: Log,
     /// The longest unit between two adapters of one host.
     pub(crate) unit_bytes: u32,
-    /// What limits it.
+    /// The policy that limits it.
     pub(crate) policy: Option<Arc<Policy>>,
 }
 
 impl Adapter {
-    /// An adapter with these addresses.
+    /// Makes an adapter with these addresses.
     pub(crate) fn new(parts: Parts, gids: &[Gid]) -> Result<Self, Violation> {
         let Parts {
             number,
@@ -131,7 +131,7 @@ impl Adapter {
         self.changes = self.gids.iter().copied().map(GidChange::Bound).collect();
     }
 
-    /// Goes through its saved state, as in a live migration.
+    /// Saves its state and restores it, as a live migration does.
     pub(crate) fn move_house(&mut self) -> Result<(), Violation> {
         self.collect();
         let saved = self.hca.save(|region| region.to_le_bytes().to_vec());

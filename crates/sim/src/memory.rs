@@ -3,19 +3,19 @@
 //! ```text
 //!   | guard | slot 0 .......... | guard | slot 1 .... | guard |       everything starts as EMPTY
 //! ```
-//! Nobody has a reason to write to a guard, so one that changed shows a write that went astray.
+//! Nobody has a reason to write to a guard, so a changed guard shows a stray write.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use vrdma_verbs::memory::{CopyFault, Fault, Memory as _};
 
-/// What fresh bytes hold.
+/// The value of fresh bytes.
 pub(crate) const EMPTY: u8 = 0xee;
 
 const GUARD_BYTES: usize = 16;
 
-/// Registered range of each buffer, whether slots are in it yet or not.
+/// Bytes registered for each buffer, whether slots are in them yet or not.
 pub(crate) const BUFFER_BYTES: u64 = 1 << 28;
 
 /// A buffer by index.
@@ -28,7 +28,7 @@ struct Buffer {
     guards: Vec<usize>,
 }
 
-/// A handle of every buffer of one adapter.
+/// A handle of all buffers of one adapter.
 #[derive(Clone, Default)]
 pub(crate) struct Memory {
     buffers: Rc<RefCell<Vec<Buffer>>>,
@@ -41,7 +41,7 @@ impl Memory {
         buffers.len() - 1
     }
 
-    /// A fresh slot, aligned to eight bytes.
+    /// Makes a slot, aligned to eight bytes.
     pub(crate) fn slot(&self, region: Region, bytes: u32) -> u64 {
         let mut buffers = self.buffers.borrow_mut();
         let buffer = &mut buffers[region];
@@ -65,7 +65,7 @@ impl Memory {
         inside.map_or(0, |()| u64::from_le_bytes(word))
     }
 
-    /// The first byte of a slot that is not as expected: where, what, what instead.
+    /// Finds the first byte of a slot that is not as expected; returns its place, the byte, and the expected byte.
     pub(crate) fn differs(
         &self,
         region: Region,
@@ -79,7 +79,7 @@ impl Memory {
         Some((at, is, should))
     }
 
-    /// The first byte that is neither untouched nor as expected.
+    /// Finds the first byte that is neither untouched nor as expected.
     pub(crate) fn torn(
         &self,
         region: Region,
@@ -92,7 +92,7 @@ impl Memory {
         pairs.position(|(&is, should)| is != EMPTY && is != should)
     }
 
-    /// A guard that somebody wrote to.
+    /// Finds a guard that was written to.
     pub(crate) fn broken_guard(&self) -> Option<(Region, usize)> {
         let buffers = self.buffers.borrow();
         buffers.iter().enumerate().find_map(|(region, buffer)| {

@@ -1,5 +1,5 @@
-//! What lies between the hosts: for each direction of each pair, and for each uplink, a link with a
-//! rate, a queue, a latency, times when it is down, and injected faults.
+//! The network between the hosts: for each direction of each pair, and for each uplink, a link with a rate, a queue, a
+//! latency, times when it is down, and injected faults.
 //!
 //! ```text
 //!   host 0 ── faults ── queue, rate, marks ── latency ──► host 1
@@ -18,17 +18,17 @@ use vrdma_wire::{Ecn, EtherType, EthernetView, TrafficClass, carries_notice, int
 pub(crate) struct LinkPlan {
     pub(crate) faults: FaultSpec,
     pub(crate) latency_ns: u64,
-    /// Nanoseconds for a thousand bytes; 0 for none.
+    /// Nanoseconds that a thousand bytes take; 0 if they take none.
     pub(crate) ns_per_kilobyte: u64,
-    /// How much later than at once a frame may leave before the queue is full; marks begin at half.
+    /// How long a frame may wait to leave before the queue is full; marks begin at half of it.
     pub(crate) queue_ns: u64,
-    /// Times when nothing passes.
+    /// Times when the link is down.
     pub(crate) down: Vec<(Time, Time)>,
-    /// What befalls notices, if not the same as all frames.
+    /// Faults for notices, if they differ from those of other frames.
     pub(crate) notices: Option<FaultSpec>,
 }
 
-/// From which host to which, and by which of their uplinks.
+/// A direction of a link: from which host to which, and by which of their uplinks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Ends {
     pub(crate) from: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Ends {
     pub(crate) uplink: usize,
 }
 
-/// A frame on its way, ordered by when it arrives, then by when it was sent.
+/// A frame on its way, ordered by time of arrival, then by order of sending.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Flight {
     at: Time,
@@ -49,7 +49,7 @@ pub(crate) struct Flight {
 struct Link {
     ends: Ends,
     faults: Faults,
-    /// Of notices.
+    /// Faults for notices.
     troubles: Option<Faults>,
     free_at: u64,
 }
@@ -63,20 +63,20 @@ impl Link {
     }
 }
 
-/// What became of frames.
+/// What happened to frames.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Fates {
     pub(crate) sent: u64,
-    /// By faults, and while a link was down.
+    /// Lost by faults, and while a link was down.
     pub(crate) lost: u64,
     pub(crate) overflowed: u64,
     pub(crate) marked: u64,
-    /// Of those that were sent.
+    /// Notices among the sent frames.
     pub(crate) notices: u64,
     pub(crate) arrived: u64,
 }
 
-/// Every link.
+/// All links.
 pub(crate) struct Network {
     plan: LinkPlan,
     links: Vec<Link>,
@@ -160,7 +160,7 @@ impl Network {
         self.next().is_none()
     }
 
-    /// The next frame that has arrived by now.
+    /// Returns the next frame that has arrived by now.
     pub(crate) fn arrive(&mut self, now: Time) -> Option<Flight> {
         self.release(now);
         let due = self
@@ -193,8 +193,8 @@ impl Network {
         }
     }
 
-    /// Into the queue of a link: its rate makes frames late, a long queue marks them, a full one
-    /// drops them.
+    /// Puts a frame into the queue of a link: its rate makes frames late, a long queue marks them, a full one drops
+    /// them.
     fn queue(&mut self, at: usize, now: u64, segment: Segment, mut frame: Vec<u8>) {
         let plan = &self.plan;
         let link = &mut self.links[at];
@@ -219,7 +219,7 @@ impl Network {
     }
 }
 
-/// A segment as what holds frames back knows it.
+/// Returns the segment in the type of the faults, which hold frames back.
 fn held(segment: Segment) -> vrdma_uplink::Segment {
     match segment {
         Segment::Untagged => vrdma_uplink::Segment::Untagged,
@@ -228,7 +228,7 @@ fn held(segment: Segment) -> vrdma_uplink::Segment {
     }
 }
 
-/// The other way round.
+/// Returns the segment of a frame that was held back.
 fn released(segment: vrdma_uplink::Segment) -> Segment {
     match segment {
         vrdma_uplink::Segment::Untagged => Segment::Untagged,
@@ -237,8 +237,8 @@ fn released(segment: vrdma_uplink::Segment) -> Segment {
     }
 }
 
-/// Marks a packet of a sender that would react, as a router with a long queue does (RFC 3168). The
-/// ICRC leaves these bits out.
+/// Marks a packet whose sender would react, as a router with a long queue does (RFC 3168). The ICRC does not cover
+/// these bits.
 fn mark(frame: &mut [u8]) -> bool {
     let Ok(ethernet) = EthernetView::new(frame) else {
         return false;

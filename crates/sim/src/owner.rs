@@ -1,4 +1,4 @@
-//! What owners of queue pairs do: now and then they post a few requests and receives.
+//! The owners of queue pairs: now and then they post a few requests and receives.
 
 use vrdma_verbs::attr::{AttrMask, QpAttr, QpState};
 use vrdma_verbs::object::QpType;
@@ -10,13 +10,13 @@ use crate::end::{End, LABEL_BYTES, Op, RECEIVE, Receive, Work, address_of, patte
 use crate::violation::Violation;
 use crate::world::World;
 
-/// Bytes of the IP header's place in front of a datagram (IBTA 11.4.1.2).
+/// Bytes reserved for the IP header in front of a datagram (IBTA 11.4.1.2).
 pub(crate) const GRH_BYTES: u32 = 40;
 
-/// Longest message.
+/// Bytes of the longest message.
 pub(crate) const LENGTH_MAX: u32 = 24_000;
 
-/// Every receive takes the longest message, a datagram's header area included.
+/// Bytes of every receive: the longest message, and the header area of a datagram.
 const RECEIVE_BYTES: u32 = LENGTH_MAX + GRH_BYTES;
 
 impl World {
@@ -138,7 +138,7 @@ impl World {
         }
     }
 
-    /// Chooses a request and lays out its bytes on both sides.
+    /// Chooses a request and prepares its bytes on both sides.
     fn make(&mut self, number: usize) -> Work {
         let op = self.choose(number);
         let length = if op.is_atomic() {
@@ -221,12 +221,12 @@ impl World {
         }
     }
 
-    /// Around the borders of packets most of the time. Nobody acknowledges unreliable messages, so
-    /// they carry their name.
+    /// Chooses a length, mostly near a multiple of a packet's. Unreliable messages are not acknowledged, so they carry
+    /// their name.
     fn length(&mut self, number: usize, op: Op) -> u32 {
         let random = &mut self.random;
         let end = &self.ends[number];
-        // On a wire it goes in slices, of which some may be done when its peer moves.
+        // On a wire the READ goes in slices, some of which may be done when the peer moves.
         if op == Op::Read && random.bool() {
             return random.u32(LENGTH_MAX / 2..LENGTH_MAX);
         }
@@ -244,7 +244,7 @@ impl World {
         }
     }
 
-    /// The owner gives a queue pair up; everything posted comes back flushed.
+    /// Lets the owner give a queue pair up; everything posted comes back flushed.
     pub(crate) fn abort(&mut self, number: usize) -> Result<(), Violation> {
         let End {
             adapter,
@@ -270,7 +270,7 @@ impl World {
     }
 }
 
-/// A buffer in one to three pieces.
+/// Cuts a buffer into one to three pieces.
 fn cut(random: &mut fastrand::Rng, whole: Sge) -> SgeList {
     let mut pieces = SgeList::new();
     let mut rest = whole;

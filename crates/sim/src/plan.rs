@@ -1,4 +1,4 @@
-//! What a seed stands for: hosts, adapters, links, connections, and what befalls them.
+//! The plan of a seed: hosts, adapters, links, connections, and what happens to them.
 
 use fastrand::Rng;
 use vrdma_switch::GroupId;
@@ -9,18 +9,18 @@ use vrdma_wire::{Mtu, Psn};
 
 use crate::network::LinkPlan;
 
-/// How bad the network is, which decides what may fail. Adapters move in all of them.
+/// How bad the network is, which decides what may fail. Adapters move in every weather.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Weather {
-    /// Late, twice and out of order, but nothing is lost: no reliable connection may fail.
+    /// Frames are late, doubled and out of order, but none is lost: no reliable connection may fail.
     Fine,
     /// At most one frame in a hundred is lost: seven retries in vain do not happen.
     Mild,
-    /// Anything, links down for a while and queue pairs that are given up: a connection may give up.
+    /// Anything happens, links are down for a while and queue pairs are given up: a connection may give up.
     Rough,
 }
 
-/// Something that befalls the cluster.
+/// A change in the cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Upheaval {
     /// An adapter moves to a host.
@@ -50,7 +50,7 @@ pub(crate) struct ConnectionPlan {
 /// The uplinks of every host.
 #[derive(Clone, Debug)]
 pub(crate) struct UplinkPlan {
-    /// Which of them are tunnels.
+    /// Whether each of them is a tunnel.
     pub(crate) kinds: Vec<bool>,
     full: Vec<Full>,
 }
@@ -65,7 +65,7 @@ struct Full {
 }
 
 impl UplinkPlan {
-    /// A host that reaches no other one.
+    /// Makes the plan of a host that reaches no other one.
     pub(crate) fn none() -> Self {
         Self {
             kinds: Vec::new(),
@@ -73,7 +73,7 @@ impl UplinkPlan {
         }
     }
 
-    /// Whether an uplink of a host takes nothing now.
+    /// Whether an uplink of a host takes nothing at this time.
     pub(crate) fn is_full(&self, host: usize, uplink: usize, now: Time) -> bool {
         let mut full = self.full.iter();
         full.any(|full| {
@@ -81,7 +81,7 @@ impl UplinkPlan {
         })
     }
 
-    /// When an uplink becomes full, or takes frames again.
+    /// When an uplink becomes full next, or takes frames again.
     pub(crate) fn next_change(&self, now: Time) -> Option<Time> {
         let changes = self.full.iter().flat_map(|full| [full.from, full.to]);
         changes.filter(|at| *at > now).min()
@@ -97,7 +97,7 @@ pub(crate) struct Plan {
     pub(crate) uplinks: UplinkPlan,
     pub(crate) connections: Vec<ConnectionPlan>,
     pub(crate) upheavals: Vec<(Time, Upheaval)>,
-    /// Frames that a stranger sends for a thousand that pass.
+    /// Frames that a stranger sends for each thousand that pass.
     pub(crate) hostility: u32,
     /// Mean time between two turns of an owner.
     pub(crate) pause_ns: u64,
@@ -166,7 +166,7 @@ fn connection(random: &mut Rng, adapters: &[(usize, GroupId)], weather: Weather)
     }
 }
 
-/// Often near the end of the circle.
+/// Chooses a first PSN, often near the end of the number space.
 fn first_psn(random: &mut Rng) -> Psn {
     let start = if random.bool() {
         0xff_ffe0
@@ -210,8 +210,8 @@ pub(crate) fn link(random: &mut Rng, weather: Weather) -> LinkPlan {
     }
 }
 
-/// One uplink or two, and times when they are full. No connection gives up while it waits for so short a
-/// time, but in rough weather.
+/// Makes one uplink or two, and times when they are full. These are so short that no connection gives up while it
+/// waits, except in rough weather.
 pub(crate) fn uplinks(random: &mut Rng, weather: Weather, hosts: usize) -> UplinkPlan {
     let kinds: Vec<_> = (0..random.usize(1..=2)).map(|_| random.bool()).collect();
     let longest = match weather {
@@ -233,7 +233,7 @@ pub(crate) fn uplinks(random: &mut Rng, weather: Weather, hosts: usize) -> Uplin
     }
 }
 
-/// From blinks to longer than most retries last.
+/// Makes times when links are down: from blinks to longer than most retries last.
 fn flaps(random: &mut Rng) -> Vec<(Time, Time)> {
     let longest = [MILLISECOND, 30 * MILLISECOND, 500 * MILLISECOND][random.usize(..3)];
     let flap = |random: &mut Rng| {

@@ -1,5 +1,4 @@
-//! An uplink of a simulated host: what the carrier sends stays here until the cluster takes it to the
-//! network.
+//! An uplink of a simulated host: frames from the carrier stay here until the cluster takes them to the network.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -8,13 +7,13 @@ use std::rc::Rc;
 use vrdma_host::{Batch, Port, Received, Segment, Train};
 use vrdma_verbs::Time;
 
-/// Bytes behind the Ethernet header: no plan has longer packets.
+/// Bytes behind the Ethernet header; no plan has longer packets.
 const MTU: u32 = 9000;
 
-/// Bytes that a port keeps; further frames are lost.
+/// Most bytes that a port keeps; further frames are lost.
 const KEPT_MAX: usize = 1 << 20;
 
-/// A frame and where it belongs.
+/// A frame and its segment.
 pub(crate) type Frame = (Segment, Vec<u8>);
 
 #[derive(Default)]
@@ -28,12 +27,12 @@ struct State {
     lost: u64,
 }
 
-/// Both a port and the cluster's handle of it.
+/// Both the port and the cluster's handle of it.
 #[derive(Clone, Default)]
 pub(crate) struct SimPort(Rc<RefCell<State>>);
 
 impl SimPort {
-    /// From now on it takes nothing, or everything.
+    /// Makes it take nothing, or everything, from now on.
     pub(crate) fn set_full(&self, is_full: bool) {
         self.0.borrow_mut().is_full = is_full;
     }
@@ -42,12 +41,12 @@ impl SimPort {
         self.0.borrow().is_full
     }
 
-    /// What was sent since the last call.
+    /// Returns the frames sent since the last call.
     pub(crate) fn take_sent(&self) -> Vec<Frame> {
         std::mem::take(&mut self.0.borrow_mut().sent)
     }
 
-    /// A frame comes.
+    /// Makes a frame arrive.
     pub(crate) fn arrive(&self, frame: Frame) {
         self.0.borrow_mut().arrived.push_back(frame);
     }
@@ -58,7 +57,7 @@ impl SimPort {
         state.is_full && !state.queued.is_empty()
     }
 
-    /// The process that had it ends: what it could not send yet is gone, and what came is there.
+    /// Forgets frames that could not be sent yet, since the process that had the port ends. Frames that arrived stay.
     pub(crate) fn forget_queued(&self) {
         let mut state = self.0.borrow_mut();
         state.lost += state.queued.len() as u64;
@@ -66,7 +65,7 @@ impl SimPort {
         state.queued_bytes = 0;
     }
 
-    /// Frames that did not fit.
+    /// Returns the number of frames that did not fit.
     pub(crate) fn lost(&self) -> u64 {
         self.0.borrow().lost
     }
@@ -140,7 +139,7 @@ impl Port for SimPort {
         Batch::of(frames.len(), false)
     }
 
-    /// Faults are the network's.
+    /// None: faults are the network's.
     fn next_deadline(&self) -> Option<Time> {
         None
     }

@@ -1,5 +1,5 @@
-//! Somebody on the network who is no peer: sends garbage, pieces, old frames, and packets that are
-//! right but for one thing. None of it may change what connections do.
+//! A stranger on the network, who is no peer: it sends garbage, fragments, old frames, and packets with a single thing
+//! wrong. None of it may change what connections do.
 
 use std::collections::VecDeque;
 
@@ -8,16 +8,16 @@ use vrdma_wire::{
     Addresses, Bth, Extension, MAX_FRAME, Packet, PacketBuilder, Pkey, Qpn, Service, Transport,
 };
 
-/// Frames that the stranger remembers.
+/// Frames that the stranger keeps.
 const MEMORY: usize = 64;
 
-/// Further from the truth than any window.
+/// A distance of PSNs larger than any window.
 const FAR: u32 = 1 << 22;
 
-/// A partition that nobody here is in.
+/// A partition that nobody here belongs to.
 const FOREIGN: Pkey = Pkey(0x8123);
 
-/// What one thing is wrong with a forged packet.
+/// The single thing that is wrong with a forged packet.
 #[derive(Clone, Copy)]
 enum Lie {
     Destination,
@@ -27,10 +27,10 @@ enum Lie {
     Key,
 }
 
-/// The stranger, who hears every frame.
+/// The stranger, which hears every frame.
 pub(crate) struct Stranger {
     random: Rng,
-    /// Frames sent for a thousand heard.
+    /// Frames sent for each thousand heard.
     zeal: u32,
     heard: VecDeque<Vec<u8>>,
     pub(crate) sent: u64,
@@ -46,7 +46,7 @@ impl Stranger {
         }
     }
 
-    /// What the stranger sends to the host that this frame is for.
+    /// Returns what the stranger sends to the host that this frame is for.
     pub(crate) fn provoked(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
         if self.zeal == 0 || self.random.u32(..1000) >= self.zeal {
             return None;
@@ -79,7 +79,7 @@ impl Stranger {
         frame
     }
 
-    /// The packet with a lie in it and a right ICRC.
+    /// Returns the packet with one lie in it and a right ICRC.
     fn forged(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
         let packet = Packet::parse(frame).ok()?;
         let lies: &[Lie] = match packet.info().service {
@@ -121,7 +121,7 @@ impl Stranger {
     }
 }
 
-/// From an address that nobody here has.
+/// Replaces the source by an address that nobody here has.
 fn elsewhere(addresses: Addresses) -> Addresses {
     match addresses {
         Addresses::V4 {

@@ -1,4 +1,4 @@
-//! What happened in runs, to see that they cover what they should.
+//! Numbers of what happened in runs, to see that they cover what they should.
 
 use std::ops::AddAssign;
 
@@ -19,7 +19,7 @@ macro_rules! summary {
         }
 
         impl Summary {
-            /// Every number with its name.
+            /// Returns every number with its name.
             pub fn numbers(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($field), self.$field)),*]
             }
@@ -28,9 +28,9 @@ macro_rules! summary {
 }
 
 summary! {
-    /// Runs.
+    /// Number of runs.
     runs,
-    /// Requests that completed, with whatever outcome.
+    /// Requests that completed, with any outcome.
     requests,
     /// Messages that took a receive.
     messages,
@@ -38,29 +38,29 @@ summary! {
     failures,
     /// Frames that adapters sent.
     frames,
-    /// Of those, lost by faults or links that were down.
+    /// Frames lost by faults or by links that were down.
     lost,
-    /// Lost because a queue was full.
+    /// Frames lost because a queue was full.
     overflowed,
-    /// Marked because a queue was long.
+    /// Frames marked because a queue was long.
     marked,
-    /// Refused by a host: broken, or for nobody.
+    /// Frames refused by a host: broken, or for nobody.
     refused,
     /// Times that frames waited because an uplink was full.
     held_up,
-    /// Sent by strangers.
+    /// Frames sent by strangers.
     foreign,
-    /// Times that a requester went back.
+    /// Number of times that a requester went back.
     retries,
-    /// Of those, because of a time-out.
+    /// Retries because of a time-out.
     timeouts,
-    /// Gaps reported.
+    /// PSN sequence errors reported.
     sequence_naks,
-    /// Receivers that were not ready.
+    /// NAKs of receivers that were not ready.
     rnr_naks,
-    /// Requests seen again.
+    /// Requests that were seen again.
     duplicates,
-    /// Notifications of congestion.
+    /// Congestion notifications.
     congestion,
     /// Adapters that moved.
     migrations,
@@ -68,15 +68,15 @@ summary! {
     device_moves,
     /// Devices that were frozen and went on where they were.
     device_thaws,
-    /// Notices by which peers are told of that, and ask.
+    /// Notices by which peers are told of stops and moves, or ask about them.
     notices,
-    /// Processes that ended, and that others went on for.
+    /// Processes that ended and were followed by another.
     device_crashes,
     /// Runs with adapters that want more than they can get.
     crowds,
-    /// Turns of the carrier in them.
+    /// Turns of the carrier in those runs.
     crowd_turns,
-    /// Short messages beside greedy neighbours.
+    /// Short messages sent beside greedy neighbours.
     light_messages,
     /// Adapters and port groups with a limit.
     limited,
@@ -84,7 +84,7 @@ summary! {
     guaranteed,
     /// Asynchronous events.
     events,
-    /// Moments of the clock.
+    /// Moments to which the clock moved.
     moments,
 }
 

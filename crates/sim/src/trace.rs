@@ -1,4 +1,4 @@
-//! What happened, line by line, if somebody wants to read it.
+//! The trace of a run, line by line, if it is kept.
 
 use vrdma_verbs::Time;
 use vrdma_wire::{Extension, NoticePacket, Packet};
@@ -25,7 +25,7 @@ impl Trace {
         }
     }
 
-    /// A frame as its sender made it.
+    /// Keeps a frame as its sender made it.
     pub(crate) fn keep(&mut self, now: Time, frame: &[u8]) {
         if self.lines.is_some() {
             self.frames.push((now, frame.to_vec()));
@@ -37,7 +37,7 @@ impl Trace {
     }
 }
 
-/// A frame in a line.
+/// Describes a frame in one line.
 pub(crate) fn describe(frame: &[u8]) -> String {
     if let Ok(packet) = NoticePacket::parse(frame) {
         return format!("{:?}", packet.notice);
@@ -48,7 +48,7 @@ pub(crate) fn describe(frame: &[u8]) -> String {
     }
 }
 
-/// A packet in a line.
+/// Describes a packet in one line.
 pub(crate) fn describe_packet(packet: &Packet<'_>) -> String {
     let (bth, info) = (packet.bth(), packet.info());
     let extension = match packet.extension() {

@@ -1,4 +1,4 @@
-//! What must never happen, and did.
+//! Promises that were broken.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ impl Violation {
         Self(what.into())
     }
 
-    /// A call that should have worked.
+    /// Makes one of the error of a call that should have worked.
     pub(crate) fn from_error(error: impl fmt::Display) -> Self {
         Self(format!("a call that must succeed was refused: {error}"))
     }
@@ -25,7 +25,7 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// `Ok` when `condition` holds.
+/// Returns `Ok` if `condition` holds.
 pub(crate) fn check(condition: bool, what: impl FnOnce() -> String) -> Result<(), Violation> {
     if condition {
         Ok(())

@@ -17,8 +17,7 @@ use crate::stranger::Stranger;
 use crate::trace::Trace;
 use crate::violation::{Violation, check};
 
-/// Something completes within so many nanoseconds, or nothing ever will: five times what the longest
-/// retries take.
+/// Something completes within this many nanoseconds, or never: it is five times as long as the longest retries take.
 const SILENCE_MAX: u64 = 5_000_000_000;
 
 pub(crate) struct World {
@@ -33,7 +32,7 @@ pub(crate) struct World {
     pub(crate) turns: Vec<Option<Time>>,
     upheavals: VecDeque<(Time, Upheaval)>,
     pub(crate) moments: u64,
-    /// When something was done last, and how much was by then.
+    /// When something was done last, and how much had been done by then.
     progress: (Time, usize),
     pub(crate) migrations: u64,
     pub(crate) events: u64,
@@ -111,7 +110,7 @@ impl World {
         })
     }
 
-    /// The next moment, until everybody is finished and the network is empty.
+    /// Returns the next moment, until everybody is finished and the network is empty.
     fn next(&self) -> Option<Time> {
         let turns = self.turns.iter().flatten().copied().min();
         let busy = turns.is_some() || !self.ends.iter().all(End::is_finished);

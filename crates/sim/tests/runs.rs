@@ -8,22 +8,22 @@ use vrdma_sim::{Journeys, Kind, Options, Sabotage, Summary, run};
 /// Every seed below this one is run.
 const SEEDS: u64 = 4000;
 
-/// And so many with devices, which cost more.
+/// Number of seeds with devices, which cost more.
 const SEEDS_WITH_DEVICES: u64 = 150;
 
-/// And with guests that are away for longer than connections wait.
+/// Number of seeds with guests that are away for longer than connections wait.
 const SEEDS_WITH_LONG_JOURNEYS: u64 = 40;
 
-/// And so many in which adapters want more than they can get.
+/// Number of seeds in which adapters want more than they can get.
 const SEEDS_WITH_CROWDS: u64 = 60;
 
 const SEEDS_AND_DEVICES: u64 = SEEDS + SEEDS_WITH_DEVICES;
 const ALL_SEEDS: u64 = SEEDS_AND_DEVICES + SEEDS_WITH_CROWDS;
 
-/// A broken adapter is noticed within so many seeds.
+/// Number of seeds within which a broken adapter is noticed.
 const SEEDS_BROKEN: u64 = 100;
 
-/// Seeds of one thread, and what they add up to; stops at the first violation.
+/// Runs seeds on one thread; returns their sum, and stops at the first violation.
 fn work(next: &AtomicU64) -> Result<Summary, String> {
     let mut total = Summary::default();
     loop {
@@ -91,7 +91,7 @@ fn a_seed_replays_its_run() {
     }
 }
 
-/// What becomes of guests that are away for long: moves, and runs in which a connection failed.
+/// Runs seeds whose guests are away for long; returns moves, and runs in which a connection failed.
 fn long_journeys(journeys: Journeys) -> (u64, Vec<String>) {
     let mut moves = 0;
     let mut failed = Vec::new();
@@ -117,7 +117,7 @@ fn no_connection_fails_however_long_guests_are_away() {
     assert!(moves > SEEDS_WITH_LONG_JOURNEYS, "{moves}");
 }
 
-/// It is the notices that do it.
+/// Connections survive because of the notices.
 #[test]
 fn connections_fail_where_nobody_is_told() {
     let (_, failed) = long_journeys(Journeys::LongUntold);

@@ -1,4 +1,4 @@
-//! What the carrier does for notices: takes them to adapters and from them, and does what they say.
+//! The carrier's part in notices: takes them to adapters and from them, and carries out what they say.
 
 use vrdma_adapter::ShardId;
 use vrdma_switch::{GroupId, PortId, UplinkId, Way};
@@ -14,8 +14,8 @@ use crate::port::Port;
 use crate::transfer::Transfer;
 
 impl<M: Member, P: Port> Host<M, P> {
-    /// A member stands still: its peers are told, and nobody waits for what they answer. Those that hear it use up no
-    /// retries. [`flush`](Self::flush) afterwards.
+    /// Tells the peers of a member that it stands still, without waiting for answers. Peers that hear it use up no
+    /// retries. Call [`flush`](Self::flush) afterwards.
     pub fn tell_paused(&mut self, port: PortId, now: Time) {
         let (own, random) = (&mut self.locations.own, &mut self.random);
         if let Some(member) = self.members.get_mut(port) {
@@ -24,7 +24,7 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// It goes on, here: its peers are told until they acknowledge. Its epoch has grown since.
+    /// Tells the peers of a member that it goes on, here, until they acknowledge. Its epoch has grown since.
     pub fn tell_resumed(&mut self, port: PortId, now: Time) {
         let (own, random) = (&mut self.locations.own, &mut self.random);
         if let Some(member) = self.members.get_mut(port) {
@@ -38,7 +38,8 @@ impl<M: Member, P: Port> Host<M, P> {
         self.shared.read().is_away(port)
     }
 
-    /// A member is on another host from now on, or is here: peers that look for it here are told so, or not any more.
+    /// Notes that a member is on another host from now on, or is here: peers that ask for it here are told so, or no
+    /// longer.
     pub(crate) fn move_tombstones(&mut self, port: PortId, is_away: bool, now: Time) {
         self.shared.tombstones(|stones| stones.remove(port));
         let told = self.locations.own.forget(port);
@@ -57,7 +58,8 @@ impl<M: Member, P: Port> Host<M, P> {
         });
     }
 
-    /// A member is about to leave this shard: it waits for nobody any more, and what it told is not repeated.
+    /// Forgets the notices of a member that is about to leave this shard: it waits for no peer any more, and nothing it
+    /// told is repeated.
     pub(crate) fn forget_location(&mut self, port: PortId) {
         self.locations.own.forget(port);
         self.forget_remotes(port);
@@ -71,7 +73,7 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// A notice has come for a member, from another one or by an uplink.
+    /// Takes a notice for a member, from another member or from an uplink.
     pub(crate) fn hear_notice(&mut self, heard: &Told, now: Time) {
         let Told { port, notice, .. } = *heard;
         let about = match notice.kind.is_of_itself() {
@@ -106,7 +108,7 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// Whether a packet is for a member that stands still. Its sender may not have heard that, or has forgotten it.
+    /// Whether a packet is for a member that stands still. Its sender may not have heard of that, or has forgotten it.
     #[inline]
     pub(crate) fn reminds(&mut self, port: PortId, packet: &Packet<'_>, now: Time) -> bool {
         self.locations.own.has_still() && self.remind(port, packet, now)
@@ -134,7 +136,7 @@ impl<M: Member, P: Port> Host<M, P> {
         true
     }
 
-    /// What has become of a member? One that stands still says that it does.
+    /// Answers a peer that asks what has become of a member: a member that stands still says so.
     fn answer_probe(&mut self, heard: &Told) {
         let Some(member) = self.members.get_mut(heard.port) else {
             return;
@@ -147,8 +149,8 @@ impl<M: Member, P: Port> Host<M, P> {
         self.say_back(heard, kind, epoch);
     }
 
-    /// Acknowledges what a peer says. A member that stands still itself does not hear that a peer goes on, which is
-    /// repeated then, and says that it stands still: the peer may have come from where nobody knew it.
+    /// Acknowledges what a peer says. A member that stands still itself ignores that a peer goes on, and the peer
+    /// repeats it; the member says that it stands still, since the peer may have come from where nobody knew it.
     fn answer_notice(&mut self, heard: &Told, kind: NoticeKind) {
         let member = self.members.get_mut(heard.port);
         let still = member.filter(|member| member.is_still());
@@ -187,7 +189,7 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// Where a peer is, as far as it is on another host.
+    /// Notes where a peer is, if it is on another host.
     fn note_place(&mut self, heard: &Told, place: PeerLocation) {
         let group = self.shared.read().group(heard.port);
         let (Some(group), Some(neighbour)) = (group, heard.from) else {
@@ -203,8 +205,8 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// Sends what is due, and lets go on whom nobody waits for any more; `true` if there was anything to do. Called when
-    /// nothing is being taken from an uplink.
+    /// Sends what is due, and lets connections go on whose peer is no longer waited for; `true` if there was anything
+    /// to do. Called when nothing is being taken from an uplink.
     pub(crate) fn tend_locations(&mut self, now: Time) -> bool {
         let is_due = self.locations.next_deadline().is_some_and(|at| at <= now);
         if !is_due && self.locations.is_quiet() {
@@ -255,7 +257,7 @@ impl<M: Member, P: Port> Host<M, P> {
         });
     }
 
-    /// To a member of this daemon from hand to hand, to others as a packet.
+    /// Hands a notice directly to a member of this daemon, or sends it as a packet.
     fn send_notice(&mut self, leaving: &Leaving, now: Time) {
         let Leaving {
             port,
@@ -275,7 +277,7 @@ impl<M: Member, P: Port> Host<M, P> {
                 };
                 self.pass_notice(heard, now);
             }
-            // Unbound meanwhile, or to nobody.
+            // Unbound meanwhile, or for nobody.
             Err(_) => {}
         }
     }
@@ -291,7 +293,8 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// Somebody asks for an adapter that is not here: one that was is said to have gone. `true` if it was.
+    /// Answers a request for an adapter that is not here: an adapter that was here is reported as gone. `true` if it
+    /// was here.
     pub(crate) fn say_farewell(
         &mut self,
         uplink: UplinkId,

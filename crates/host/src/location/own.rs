@@ -1,7 +1,7 @@
-//! What this shard's adapters have to tell their peers: that they stand still, or go on.
+//! What this shard's adapters tell their peers: that they stand still, or go on.
 //!
 //! Each peer is told until it acknowledges, for a bounded time, and nobody waits for that. Time is an argument, and
-//! what is to be sent a value.
+//! notices to send are values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,44 +16,44 @@ use super::{
     RESUME_REPEATED, TOLD_A_TURN, TOLD_MAX, Told,
 };
 
-/// Somebody who has not acknowledged.
+/// A peer that has not acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Listener {
     route: Route,
     nonce: u64,
 }
 
-/// What one adapter tells.
+/// The notice that one adapter repeats, and to which peers.
 #[derive(Debug)]
 struct Telling {
     kind: NoticeKind,
     epoch: u64,
-    /// Own addresses that peers know.
+    /// The adapter's own addresses that peers know.
     addresses: Vec<Gid>,
     listeners: Vec<Listener>,
-    /// The next of them in this round.
+    /// The next listener in this round.
     cursor: usize,
-    /// When the round begins, or goes on.
+    /// When the round begins or continues.
     next: Time,
-    /// Until the round after it.
+    /// Time from this round to the next one.
     apart: Duration,
     until: Time,
 }
 
-/// All of them.
+/// The notices of all adapters.
 #[derive(Default)]
 pub(super) struct Own {
     telling: BTreeMap<PortId, Telling>,
-    /// Those that somebody has not acknowledged.
+    /// Adapters with a peer that has not acknowledged.
     open: BTreeSet<PortId>,
-    /// Those that stand still.
+    /// Adapters that stand still.
     still: BTreeSet<PortId>,
-    /// When peers were last reminded of that, and how many since then.
+    /// When peers were last reminded that an adapter stands still, and how many since then.
     reminded: Option<(Time, usize)>,
 }
 
 impl Own {
-    /// An adapter stands still. `nonce` is a fresh one each time.
+    /// Begins to tell that an adapter stands still. `nonce` is a fresh one each time.
     pub(super) fn pause(
         &mut self,
         port: PortId,
@@ -71,7 +71,7 @@ impl Own {
         self.begin(port, telling);
     }
 
-    /// It goes on.
+    /// Begins to tell that an adapter goes on.
     pub(super) fn resume(
         &mut self,
         port: PortId,
@@ -98,7 +98,8 @@ impl Own {
         !self.still.is_empty()
     }
 
-    /// The epoch of an adapter that stands still, for a peer that sends to it all the same: not for all, if many do.
+    /// Returns the epoch of an adapter that stands still, for a peer that sends to it nevertheless. If many do, some
+    /// get none.
     pub(super) fn remind(&mut self, port: PortId, now: Time) -> Option<u64> {
         let telling = self.telling.get(&port);
         let telling = telling.filter(|_| self.still.contains(&port))?;
@@ -108,7 +109,7 @@ impl Own {
         (count < REMINDED_AT_ONCE).then_some(telling.epoch)
     }
 
-    /// A peer has acknowledged something.
+    /// Takes a peer's acknowledgement.
     pub(super) fn acknowledge(&mut self, heard: &Told) {
         let notice = &heard.notice;
         let Some(telling) = self.telling.get_mut(&heard.port) else {
@@ -124,7 +125,7 @@ impl Own {
         }
     }
 
-    /// An adapter is gone; the epoch of what it told last, and the addresses that peers know.
+    /// Forgets an adapter that is gone; returns the epoch of its last notice, and the addresses that peers know.
     pub(super) fn forget(&mut self, port: PortId) -> Option<(u64, Vec<Gid>)> {
         self.open.remove(&port);
         self.still.remove(&port);
@@ -132,7 +133,7 @@ impl Own {
         Some((telling.epoch, telling.addresses))
     }
 
-    /// What is to be told by now: at most so much of each adapter that the others have their turn.
+    /// Tells what is due by now, a bounded number of notices for each adapter so that the others have their turn.
     pub(super) fn poll(&mut self, now: Time, mut tell: impl FnMut(PortId, Route, Notice)) {
         let telling = &mut self.telling;
         self.open.retain(|port| {
@@ -152,7 +153,7 @@ impl Own {
 }
 
 impl Telling {
-    /// Peers are told that an adapter goes on.
+    /// Makes the notice that an adapter goes on.
     fn new(epoch: u64, mut peers: Vec<Route>, mut nonce: impl FnMut() -> u64, now: Time) -> Self {
         peers.truncate(TOLD_MAX);
         let mut addresses: Vec<Gid> = peers.iter().map(|route| route.sgid).collect();

@@ -1,4 +1,4 @@
-//! Peers of this shard's adapters that stood still lately, or do.
+//! Peers of this shard's adapters that stand still, or did lately.
 //!
 //! ```text
 //!              PAUSE                     guard time over: PROBE
@@ -6,7 +6,7 @@
 //!       ▲                    │           PAUSE with its nonce       │   ◄──┘
 //!       └────────────────────┴───────── RESUME, ALIVE, time ────────┘
 //! ```
-//! Time is an argument, and what is to be done a value.
+//! Time is an argument, and the actions to take are values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(super) struct Pair {
     pub(super) remote: Gid,
 }
 
-/// What connections to a peer do.
+/// What connections to a peer have to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Effect {
     /// They wait.
@@ -41,9 +41,9 @@ pub(super) enum Effect {
 pub(super) enum PeerLocation {
     #[default]
     Unchanged,
-    /// Where the notice came from.
+    /// At the place that the notice came from.
     There,
-    /// Not where it was.
+    /// Not where it was asked.
     Elsewhere,
 }
 
@@ -51,7 +51,7 @@ pub(super) enum PeerLocation {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Verdict {
     pub(super) effect: Option<Effect>,
-    /// With the same epoch and nonce.
+    /// The answer to send, with the same epoch and nonce.
     pub(super) answer: Option<NoticeKind>,
     pub(super) place: PeerLocation,
 }
@@ -65,7 +65,7 @@ pub(super) enum Due {
         local: Gid,
         notice: Notice,
     },
-    /// Wait for it no longer.
+    /// Wait for this peer no longer.
     GiveUp(Pair),
 }
 
@@ -93,7 +93,7 @@ impl Span {
         }
     }
 
-    /// It was heard of.
+    /// Extends the wait, since the peer was heard of.
     fn renewed(self, now: Time) -> Self {
         let longest = self.since + PAUSE_LONGEST;
         Self {
@@ -107,18 +107,18 @@ impl Span {
 struct Remote {
     /// Our address that it knows.
     local: Gid,
-    /// The newest that it has said.
+    /// The newest epoch that it has said.
     epoch: u64,
     state: State,
-    /// It makes nobody wait before then.
+    /// Before this time it makes nobody wait.
     no_pause_before: Time,
-    /// Nor, unless somebody waits, send again what is on its way.
+    /// Before this time connections that do not wait for it do not send again what is on its way.
     no_resume_before: Time,
-    /// When something is to be done: each has one entry among the timers.
+    /// When something has to be done: each peer has one entry among the timers.
     due: Time,
 }
 
-/// All of them.
+/// The peers of all adapters.
 #[derive(Default)]
 pub(super) struct Remotes {
     of_port: BTreeMap<PortId, BTreeMap<Gid, Remote>>,
@@ -126,7 +126,7 @@ pub(super) struct Remotes {
 }
 
 impl Remotes {
-    /// A notice has come. `is_connected` says whether the adapter has connections to the sender: nobody else is
+    /// Takes a notice. `is_connected` says whether the adapter has connections to the sender: no other sender is
     /// remembered.
     pub(super) fn hear(&mut self, heard: &Told, is_connected: bool, now: Time) -> Verdict {
         let pair = Pair {
@@ -151,7 +151,7 @@ impl Remotes {
         verdict
     }
 
-    /// Something that is due by now. `nonce` is a fresh one.
+    /// Does one thing that is due by now. `nonce` is a fresh one.
     pub(super) fn poll(&mut self, now: Time, mut nonce: impl FnMut() -> u64) -> Option<Due> {
         while let Some((at, pair)) = self.timers.first().copied()
             && at <= now
@@ -172,7 +172,8 @@ impl Remotes {
                 self.move_timer(pair, at, due);
                 return Some(Due::GiveUp(pair));
             }
-            // The same while nobody has answered: an answer may take longer than it takes to ask again.
+            // The nonce stays the same while nobody has answered: an answer may take longer than the interval between
+            // questions.
             let nonce = asked.unwrap_or_else(&mut nonce);
             remote.state = State::Suspect(span, nonce);
             remote.due = (now + GUARD).min(span.until);
@@ -198,7 +199,7 @@ impl Remotes {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// An adapter leaves: the peers that it waits for.
+    /// Forgets an adapter that leaves; returns the peers that it waits for.
     pub(super) fn forget(&mut self, port: PortId) -> Vec<Gid> {
         let remotes = self.of_port.remove(&port).unwrap_or_default();
         for (gid, it) in &remotes {
@@ -273,7 +274,7 @@ impl Remote {
         }
     }
 
-    /// The nonce of the question that it owes an answer to.
+    /// The nonce of the question that the peer has not answered yet.
     fn asked(&self) -> Option<u64> {
         match self.state {
             State::Suspect(_, nonce) => Some(nonce),
@@ -309,7 +310,8 @@ impl Remote {
 
     fn hear_resume(&mut self, notice: &Notice, now: Time) -> Verdict {
         if notice.epoch > self.epoch {
-            // Of one that was not waited for what is on its way goes again: not as often as anybody says so.
+            // If the peer was not waited for, what is on its way is sent again, but not each time that somebody says
+            // so.
             let is_heard = self.state != State::Ok || now >= self.no_resume_before;
             self.epoch = notice.epoch;
             self.no_resume_before = now + PAUSES_APART;
@@ -340,8 +342,8 @@ impl Remote {
         }
     }
 
-    /// It is not where it was asked, and not said to go on: it is asked again, where it is found then. Where the question
-    /// went to all hosts, the answer of another one may be on its way.
+    /// The peer is not where it was asked, and nobody said that it goes on: it is asked again where it is found then.
+    /// If the question went to all hosts, the answer of another one may be on its way.
     fn hear_moved(&mut self, nonce: u64, now: Time) -> Verdict {
         let Some(span) = self.span() else {
             return Verdict::default();
@@ -355,7 +357,7 @@ impl Remote {
         }
     }
 
-    /// Nobody waits for it any more.
+    /// Ends the wait for the peer.
     fn end(&mut self, now: Time, rest: Duration) {
         self.no_pause_before = self.no_pause_before.max(now + rest);
         self.state = State::Ok;

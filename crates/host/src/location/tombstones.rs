@@ -1,4 +1,4 @@
-//! What is left here of adapters that have gone to another host: an answer for peers that still look for them here.
+//! Records of adapters that have gone to another host, to answer peers that still look for them here.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use vrdma_switch::{GroupId, PortId};
 use vrdma_verbs::Time;
 use vrdma_wire::{Gid, Mac};
 
-/// How long one stands. By then every switch on the way has learned where the adapter is.
+/// How long a record is kept. By then every switch on the way has learned where the adapter is.
 const KEPT: Duration = Duration::from_secs(600);
 
-/// Addresses. Beyond, the oldest goes: its peers find the adapter by the question whose address it is.
+/// Most addresses. Beyond them the oldest record goes: its peers find the adapter by asking whose address it is.
 const TOMBSTONES_MAX: usize = 4096;
 
 /// An adapter that has gone.
@@ -18,19 +18,19 @@ const TOMBSTONES_MAX: usize = 4096;
 pub(crate) struct Gone {
     pub(crate) port: PortId,
     pub(crate) mac: Mac,
-    /// Of the last that it told here.
+    /// Epoch of the last notice that it sent here.
     pub(crate) epoch: u64,
 }
 
-/// All of a daemon: the shard with the uplinks answers for each of them.
+/// All records of a daemon: the shard with the uplinks answers for each of them.
 #[derive(Default, Debug)]
 pub(crate) struct Tombstones {
-    /// With when each falls.
+    /// Each with the time when it is dropped.
     by_gid: BTreeMap<(GroupId, Gid), (Gone, Time)>,
 }
 
 impl Tombstones {
-    /// An adapter of a group had an address here.
+    /// Records that an adapter of a group had an address here.
     pub(crate) fn put(&mut self, group: GroupId, gid: Gid, gone: Gone, now: Time) {
         let oldest = self.by_gid.iter().min_by_key(|(_, (_, until))| *until);
         if let Some(oldest) = oldest.map(|(key, _)| *key)
@@ -41,12 +41,12 @@ impl Tombstones {
         self.by_gid.insert((group, gid), (gone, now + KEPT));
     }
 
-    /// An adapter is here again, or is no more.
+    /// Removes the records of an adapter that is here again, or is no more.
     pub(crate) fn remove(&mut self, port: PortId) {
         self.by_gid.retain(|_, (gone, _)| gone.port != port);
     }
 
-    /// The epoch of an adapter that is gone, for who sends to its address and its MAC.
+    /// Returns the epoch of an adapter that is gone, for a peer that sends to its address and its MAC.
     pub(crate) fn find(&self, group: GroupId, gid: Gid, mac: Mac, now: Time) -> Option<u64> {
         let (gone, until) = self.by_gid.get(&(group, gid))?;
         (gone.mac == mac && now < *until).then_some(gone.epoch)

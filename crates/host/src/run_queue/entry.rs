@@ -1,4 +1,4 @@
-//! What the run queue knows of a member.
+//! The run queue's entry of a member.
 
 use std::sync::Arc;
 
@@ -10,25 +10,25 @@ use crate::budget::{Budget, Moved};
 
 /// A member.
 pub(super) struct Entry {
-    /// No other member has had it, also not one with the same port.
+    /// Unique: no other member has had it, not even one with the same port.
     pub(super) id: u64,
     pub(super) group: GroupId,
     /// The same for as long as it is a member.
     pub(super) policy: Option<Arc<Policy>>,
     pub(super) place: Waiting,
-    /// How it waits in its group.
+    /// Its ticket in its group's rounds.
     pub(super) ticket: Ticket,
-    /// The weight that it waits by.
+    /// The weight that its ticket was issued for.
     pub(super) weighed: u32,
     /// What it may send in this turn.
     pub(super) budget: Budget,
     /// What was moved for it in this turn.
     pub(super) moved: Moved,
-    /// What of that is to be paid when the turn ends.
+    /// The part of `moved` that is paid when the turn ends.
     pub(super) unpaid: u64,
     /// The carrier's turn in which it had its last one.
     pub(super) turn: u64,
-    /// That in which, or after which, it began to wait.
+    /// The carrier's turn in which, or after which, it began to wait.
     pub(super) since: u64,
     /// It is among the unseen.
     pub(super) listed: bool,
@@ -36,11 +36,11 @@ pub(super) struct Entry {
     pub(super) polled: bool,
     /// It is among those with a guarantee.
     pub(super) guaranteed: bool,
-    /// Of the one that it sent to last, if that is guaranteed something of what arrives.
+    /// Policy of the member that it sent to last, if that one has a guarantee for what arrives.
     pub(super) receiver: Option<Arc<Policy>>,
 }
 
-/// A member in a list. Who is gone stays there and is skipped when it comes up.
+/// A member in a list. A member that is gone stays in the list and is skipped when it comes up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Listed {
     pub(super) port: PortId,
@@ -53,7 +53,7 @@ impl Listed {
         self.entry(entries).is_some()
     }
 
-    /// The member, if it is.
+    /// Returns the member's entry, if it is.
     pub(super) fn entry<'a>(&self, entries: &'a [Option<Entry>]) -> Option<&'a Entry> {
         let entry = entries.get(self.port.0 as usize)?.as_ref();
         entry.filter(|entry| entry.id == self.id)
@@ -62,9 +62,9 @@ impl Listed {
 
 /// Whose guarantee a turn out of the order is for.
 pub(super) enum Claim {
-    /// The member's.
+    /// The member's own.
     Own,
-    /// That of the one that it sends to.
+    /// The guarantee of the receiver.
     Receiver(Arc<Policy>),
 }
 
@@ -74,7 +74,7 @@ pub(super) enum Waiting {
     Nowhere,
     /// In its group.
     Rounds,
-    /// Until it has rung, at which each turn of the carrier looks.
+    /// Until a doorbell has rung; each turn of the carrier looks.
     ToRing,
 }
 
@@ -103,13 +103,13 @@ impl Entry {
         weight(self.policy.as_ref())
     }
 
-    /// Whether something is guaranteed to it, or to the one that it sent to last.
+    /// Whether it has a guarantee, or the member that it sent to last has one.
     pub(super) fn is_guaranteed(&self) -> bool {
         let own = self.policy.as_ref();
         own.is_some_and(|own| own.is_guaranteed(Limit::OUT)) || self.receiver.is_some()
     }
 
-    /// What it may have a turn for, out of the order.
+    /// Returns the guarantee for which it may have a turn out of the order.
     pub(super) fn owed(&self, now: Time) -> Option<Claim> {
         let is_owed = |policy: &Option<Arc<Policy>>, of| {
             let policy = policy.as_ref();
@@ -124,7 +124,7 @@ impl Entry {
         }
     }
 
-    /// What a turn moved counts for its guarantee.
+    /// Counts what a turn moved towards its guarantee.
     pub(super) fn note(&self, moved: Moved, now: Time) {
         if self.guaranteed
             && let Some(policy) = &self.policy

@@ -1,37 +1,39 @@
-//! How much longer the turn of a member is that is the only one to send.
+//! The longer turn of a member that is the only one to send.
 //!
 //! ```text
 //!   4 times ──took at most half of TURN_MAX──► 8 times ──► 16 times
 //!      ^                                          │           │
 //!      └───────────── took more than it ──────────┴───────────┘
 //! ```
-//! Several long units share what a turn costs besides copying: doorbells, completions, and state that copying has driven
-//! out of the core's first cache. A unit counts so many times less until the turn ends. All is to be paid after it, as
-//! ever. Who comes meanwhile waits for the end of it: for [`TURN_MAX`] where memory is as fast as it was in the turns
-//! before, and for [`MOST`] quanta where it is not. The next turn is short then, but after two fast ones a member that
-//! alternates between fast and slow memory has a slow one of that length again: some 0.2 ms of first touches.
+//! Several long units share the fixed costs of a turn: doorbells, completions, and state that copying has driven out of
+//! the core's first-level cache. Until the turn ends, a long unit is charged only a fraction of its cost; the rest is
+//! paid after it. A member that comes meanwhile waits for the end of the turn: for [`TURN_MAX`] if memory is as fast as
+//! in the turns before, and for [`MOST`] quanta if it is not. The next turn is short then, but after two fast turns a
+//! member that alternates between fast and slow memory has a slow one of that length again: some 0.2 ms of first
+//! touches.
 //!
-//! It does not know who is alone.
+//! This module does not know which member is alone.
 
 use core::time::Duration;
 
 use crate::budget::Moved;
 
-/// So many times longer, at first and where memory is slow. Who comes waits at most twice as long as for the longest unit.
+/// Length of the turn in quanta, at first and where memory is slow. Others wait at most twice as long as for the
+/// longest unit.
 pub(super) const LEAST: u64 = 4;
 
-/// And so many times where it is fast.
+/// Length of the turn in quanta where memory is fast.
 pub(super) const MOST: u64 = 16;
 
-/// What such a turn may take.
+/// The time that such a turn may take.
 const TURN_MAX: Duration = Duration::from_micros(20);
 
-/// What counts as long. A turn has as few short units and atomics as ever: after a crash those of one are asked for again.
+/// Bytes that make a unit long. Short units and atomics are not discounted: after a crash all of one turn are repeated.
 const LONG: u64 = 32 << 10;
 
 pub(super) struct LongTurn {
     times: u64,
-    /// The last turn ended because its quantum was used up, so the time it took says something.
+    /// The last turn ended because its quantum was used up, so its duration is meaningful.
     was_used_up: bool,
 }
 
@@ -45,7 +47,7 @@ impl Default for LongTurn {
 }
 
 impl LongTurn {
-    /// What a unit counts until the turn ends.
+    /// Returns what a unit is charged until the turn ends.
     pub(super) fn cost(&self, moved: Moved) -> u64 {
         match moved.bytes >= LONG {
             true => moved.cost / self.times,
@@ -53,12 +55,12 @@ impl LongTurn {
         }
     }
 
-    /// One that was alone has used up its quantum.
+    /// Notes that a member that was alone has used up its quantum.
     pub(super) fn used_up(&mut self) {
         self.was_used_up = true;
     }
 
-    /// So much time has passed since the turn of the carrier began that had it.
+    /// Takes the time since the beginning of the carrier's turn that contained it.
     pub(super) fn took(&mut self, time: Duration) {
         if !core::mem::take(&mut self.was_used_up) {
             return;

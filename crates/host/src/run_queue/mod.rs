@@ -1,30 +1,30 @@
-//! Whose turn it is among the members that wait: first of the port groups, then of a group's members.
+//! Whose turn it is among the members that wait: first by port group, then by member of the group.
 //!
 //! ```text
-//!   groups    ──► A ──► B ──► C ──►     a visit goes on until A has used up its quantum, or nobody of it waits
+//!   groups    ──► A ──► B ──► C ──►     a visit goes on until A has used up its quantum, or none of its members waits
 //!                 │
 //!   of A      ──► 1 ──► 4 ──► 7 ──►     each has its turn with a quantum of its own
 //! ```
-//! Both are rounds of deficit round robin. A member's turn is whole, however little its group has left: what it
-//! takes too much is its group's debt. Who is in debt, member or group, is not visited before rounds have paid for it,
-//! and costs none of them anything ([`rounds`]).
-//! So groups share a shard by their weights, whatever the number and the weights of their members are, and a member
-//! waits for the turns of its own group's members and for one visit of each other group.
+//! Both are rounds of deficit round robin. A member's turn is whole, however little its group has left: what it takes
+//! beyond that is its group's debt. A member or a group in debt is not visited before rounds have paid the debt, and
+//! costs none of them anything ([`rounds`]). So groups share a shard by their weights, whatever the number and the
+//! weights of their members are, and a member waits for the turns of its own group's members and for one visit of each
+//! other group.
 //!
-//! A member with a guarantee that has had less of late than it guarantees is *owed*, and so is one that sent last to
-//! somebody who is owed of what arrives: every second turn is of one that is, out of the order ([`owed`]). Such a turn is
-//! charged to the guarantee only, and ordinary turns are charged to it, too. So weights share what guarantees leave, and
-//! who has more by its weight has no more by its guarantee.
+//! A member with a guarantee that lately has had less than it guarantees is *owed*, and so is a member that sent last
+//! to a receiver that is owed arrivals: every second turn goes to such a member, out of the order ([`owed`]). Such a
+//! turn is charged to the guarantee only, and ordinary turns are charged to it, too. So weights share what guarantees
+//! leave, and a member that has more by its weight has no more by its guarantee.
 //!
 //! A member that is the only one to send has several long units in a turn ([`long_turn`]).
 //!
-//! No member has two ordinary turns within one of the carrier, which ends instead: what all members share (uplinks,
-//! timers, commands) waits no longer because a group is heavy. Each turn of the carrier looks at a few of those who
-//! wait without a turn, too: debts and weights hold up what a member sends, but not for long its doorbells, timers
-//! and answers to peers.
+//! No member has two ordinary turns within one turn of the carrier, which ends instead: what all members share
+//! (uplinks, timers, commands) waits no longer because a group is heavy. Each turn of the carrier also looks at a few
+//! members that wait without a turn: debts and weights hold up what a member sends, but not for long its doorbells,
+//! timers and answers to peers.
 //!
-//! Who had nothing to do, and whose doorbells wake nobody, is *polled*: each turn of the carrier asks whether it has rung,
-//! and it has a turn then only.
+//! A member that had nothing to do, and whose doorbells wake nobody, is *polled*: each turn of the carrier asks whether
+//! it has rung, and only then gives it a turn.
 
 mod entry;
 mod long_turn;
@@ -51,21 +51,21 @@ struct Group {
     members: Rounds<PortId>,
     budget: Budget,
     weight: u32,
-    /// How it waits for a visit.
+    /// Its ticket in the rounds of groups.
     ticket: Ticket,
-    /// It is visited, or waits for it.
+    /// It is visited, or waits for a visit.
     queued: bool,
 }
 
-/// See the module. Each member is in a list once, and who is gone stays there until it comes up, or until most of the
-/// list is gone: no list is longer than twice the members' table.
+/// The run queue; see the module. Each member is in a list at most once. One that is gone stays there until it comes
+/// up, or until most of the list is gone: no list is longer than twice the members' table.
 #[derive(Default)]
 pub(crate) struct RunQueue {
     /// By port number; a removed member leaves a gap.
     entries: Vec<Option<Entry>>,
     /// How many members have come so far.
     came: u64,
-    /// By number.
+    /// By group number.
     groups: Vec<Group>,
     /// The groups with members that wait, or with debts.
     rounds: Rounds<GroupId>,
@@ -73,23 +73,24 @@ pub(crate) struct RunQueue {
     visited: Option<GroupId>,
     /// Members that wait in their groups.
     waiting: usize,
-    /// Members that had nothing to do and whose doorbells each turn polls, and some that wait for a turn by now.
+    /// Members that had nothing to do and whose doorbells each turn polls; and some that wait for a turn by now.
     polled: Vec<Listed>,
-    /// Members that wait in their groups, the one that was looked at longest ago first; and some that wait no more.
+    /// Members that wait in their groups, the one looked at longest ago first; and some that no longer wait.
     unseen: VecDeque<Listed>,
     owed: Owed,
     turn: u64,
-    /// When it began.
+    /// When the carrier's turn began.
     now: Time,
-    /// How many turns of members this one may still have.
+    /// Number of members' turns that this one may still have.
     turns_left: usize,
-    /// How many looks at the unseen.
+    /// Number of unseen members that may still be looked at.
     looks_left: usize,
-    /// Somebody who had a turn in this one has sent something.
+    /// A member that had a turn in this one has sent something.
     moved: bool,
-    /// The member whose turn it is: nobody has sent anything before it in this one, and nobody comes after it.
+    /// The current turn belongs to the only sender: nobody has sent anything before it in this turn of the carrier, and
+    /// nobody comes after it.
     is_alone: bool,
-    /// How much longer its turn is then.
+    /// How much longer its turn is in that case.
     long_turn: LongTurn,
 }
 
@@ -129,7 +130,7 @@ impl RunQueue {
         self.entries.get_mut(port.0 as usize)?.as_mut()
     }
 
-    /// A member waits for a turn from now on.
+    /// Makes a member wait for a turn.
     #[inline]
     pub(crate) fn wake(&mut self, port: PortId) {
         let turn = self.turn;
@@ -156,14 +157,15 @@ impl RunQueue {
         }
     }
 
-    /// A turn of the carrier begins, for those who wait by now and for those of the [polled](Self::had_turn) who have rung.
+    /// Begins a turn of the carrier, for the members that wait by now and for [polled](Self::had_turn) members that
+    /// have rung.
     pub(crate) fn begin_turn(&mut self, now: Time, has_rung: impl Fn(PortId) -> bool) {
         self.turn += 1;
         self.long_turn.took(now.since(self.now));
         self.now = now;
         let mut polled = std::mem::take(&mut self.polled);
         polled.retain(|listed| self.stays_polled(*listed, &has_rung));
-        // Nobody came to it meanwhile.
+        // No member was added to `self.polled` meanwhile.
         self.polled = polled;
         self.turns_left = self.waiting;
         self.moved = false;
@@ -171,7 +173,7 @@ impl RunQueue {
         self.looks_left = LOOKS_A_TURN.min(self.unseen.len());
     }
 
-    /// Whether one of the polled is so in the next turn, too: it has not rung and does not wait by now.
+    /// Whether a polled member stays polled for the next turn: it has not rung and does not wait by now.
     fn stays_polled(&mut self, listed: Listed, has_rung: impl Fn(PortId) -> bool) -> bool {
         let port = listed.port;
         let Some(entry) = self.entry_of(listed) else {
@@ -188,7 +190,7 @@ impl RunQueue {
         false
     }
 
-    /// All that wait, the polled included.
+    /// Returns all members that wait, the polled included.
     pub(crate) fn ports(&self) -> impl Iterator<Item = PortId> {
         let groups = self.visited.into_iter().chain(self.rounds.iter());
         let of_groups = groups.flat_map(|group| self.groups[group.0 as usize].members.iter());
@@ -201,7 +203,7 @@ impl RunQueue {
         of_groups.chain(polled.map(|listed| listed.port))
     }
 
-    /// The next one that gets its turn, and then those that are only looked at.
+    /// Returns the next member that gets its turn, and after these the members that are only looked at.
     pub(crate) fn next(&mut self) -> Option<PortId> {
         if self.turns_left > 0 {
             self.turns_left -= 1;
@@ -213,8 +215,8 @@ impl RunQueue {
         self.next_look()
     }
 
-    /// Whose turn is next, with a new quantum. `None` if nobody waits, or who is next has had a turn in this one of
-    /// the carrier.
+    /// Returns the member whose turn is next, with a new quantum. `None` if nobody waits, or if that member has had a
+    /// turn in this turn of the carrier.
     fn next_turn(&mut self) -> Option<PortId> {
         while self.waiting > 0 {
             let number = self.visit()?;
@@ -244,7 +246,7 @@ impl RunQueue {
         None
     }
 
-    /// The group whose visit goes on, or the next one with a new quantum.
+    /// Returns the group whose visit goes on, or the next one with a new quantum.
     fn visit(&mut self) -> Option<GroupId> {
         while self.visited.is_none() {
             let number = self.rounds.front()?;
@@ -263,7 +265,7 @@ impl RunQueue {
         self.visited
     }
 
-    /// One in debt stays, even if nobody of it waits.
+    /// Ends a group's visit. A group in debt stays in the rounds, even if none of its members waits.
     fn end_visit(&mut self, number: GroupId) {
         self.visited = None;
         let group = &mut self.groups[number.0 as usize];
@@ -274,8 +276,8 @@ impl RunQueue {
         }
     }
 
-    /// The next one to be looked at: it has waited since before this turn of the carrier, has had none, and sends what
-    /// its last one has left.
+    /// Returns the next member to be looked at: it has waited since before this turn of the carrier and has had no turn
+    /// in it. It sends only from what is left of its last budget.
     fn next_look(&mut self) -> Option<PortId> {
         while self.looks_left > 0 {
             self.looks_left -= 1;
@@ -292,7 +294,7 @@ impl RunQueue {
             self.unseen.push_back(listed);
             self.reweigh(listed.port);
             if is_fresh {
-                // Those behind it may have waited since long before it had its turn.
+                // Those behind it in the list may have waited since long before it had its turn.
                 continue;
             }
             return Some(listed.port);
@@ -300,7 +302,7 @@ impl RunQueue {
         None
     }
 
-    /// Debts of a member and its group are paid by weights that somebody may have changed meanwhile.
+    /// Adjusts the debts of a member and its group to their weights, which may have changed meanwhile.
     fn reweigh(&mut self, port: PortId) {
         let Some(Some(entry)) = self.entries.get_mut(port.0 as usize) else {
             return;
@@ -325,7 +327,7 @@ impl RunQueue {
         entry.is_some_and(|entry| entry.budget.is_spent())
     }
 
-    /// Something was moved for a member.
+    /// Charges a member for something moved.
     #[inline]
     pub(crate) fn charge(&mut self, port: PortId, moved: Moved) {
         let cost = match self.is_alone {
@@ -339,7 +341,7 @@ impl RunQueue {
         }
     }
 
-    /// A member has had its turn. It gets one `again`, or else is `polled`.
+    /// Ends a member's turn. It gets one `again`, or else is `polled`.
     pub(crate) fn had_turn(&mut self, port: PortId, again: bool, polled: bool) {
         let Some(Some(entry)) = self.entries.get_mut(port.0 as usize) else {
             return;
@@ -378,7 +380,8 @@ impl RunQueue {
         }
     }
 
-    /// Everybody was served: a debt would only be paid when others come again, by waiting for them.
+    /// Forgives all debts, since everybody was served: a debt would only be paid when others come again, by waiting for
+    /// them.
     fn forgive(&mut self) {
         let queued = self.rounds.take_all();
         for number in self.visited.take().into_iter().chain(queued) {

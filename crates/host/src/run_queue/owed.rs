@@ -1,8 +1,8 @@
-//! Members with a guarantee, and those that send to one with a guarantee of what arrives; and the turn that one of them
-//! has because of it.
+//! Members with a guarantee, and members that send to one with a guarantee for what arrives; and the turns that they
+//! get because of it.
 //!
-//! A turn for a receiver ends with the first unit to somebody else, which is charged as in an ordinary turn. So a guarantee
-//! of what arrives brings its senders nothing for what they send to others.
+//! A turn for a receiver ends with the first unit to somebody else, which is charged as in an ordinary turn. So a
+//! receiver's guarantee gains its senders nothing for what they send to others.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,41 +13,42 @@ use super::RunQueue;
 use super::entry::{Claim, Entry, Listed, Waiting};
 use crate::budget::{Budget, Moved, QUANTUM};
 
-/// Forgets those of a list who are gone, once they are more than all members can be.
+/// Drops the members of a list that are gone, once the list is longer than twice the members' table.
 pub(super) fn tidy(list: &mut VecDeque<Listed>, entries: &[Option<Entry>]) {
     if list.len() > 2 * entries.len() {
         list.retain(|listed| listed.is_there(entries));
     }
 }
 
-/// How many are asked for a turn whether they are owed anything: as many as cost nothing beside it.
+/// Number of members that are asked, for one turn, whether they are owed anything: few enough to cost nothing beside
+/// it.
 const ASKED_A_TURN: usize = 8;
 
-/// A turn because of a guarantee.
+/// A turn that a member has because of a guarantee.
 struct OwedTurn {
     /// The budget of the member's ordinary turns.
     before: Budget,
     claim: Claim,
-    /// What units had cost before the first one to anybody else than whom it is for.
+    /// Cost of the units before the first one to anybody but the receiver that the turn is for.
     elsewhere: Option<u64>,
 }
 
-/// What is left of it.
+/// What remains to be accounted for when such a turn ends.
 pub(super) struct Ended {
-    /// The budget of ordinary turns.
+    /// The budget of the member's ordinary turns.
     pub(super) before: Budget,
-    /// To be charged to that.
+    /// Cost to be charged to that budget.
     pub(super) cost: u64,
 }
 
-/// Each member is in it once, and whoever is gone until it comes up or [`tidy`] forgets it.
+/// The members that may be owed, each once. A member that is gone stays until it comes up or [`tidy`] drops it.
 #[derive(Default)]
 pub(super) struct Owed {
-    /// Those that wait in their groups, and some that wait no more.
+    /// Members that wait in their groups, and some that no longer wait.
     pub(super) members: VecDeque<Listed>,
-    /// While one of them has such a turn.
+    /// The turn that one of them has because of a guarantee.
     turn: Option<OwedTurn>,
-    /// There was an ordinary turn since the last such one.
+    /// There was an ordinary turn since the last one because of a guarantee.
     pub(super) may_be_next: bool,
 }
 
@@ -60,12 +61,12 @@ impl Owed {
         self.members.pop_front()
     }
 
-    /// A member is gone: all are forgotten that are, once they are most of the list.
+    /// Drops the members that are gone, once the list is too long.
     pub(super) fn tidy(&mut self, entries: &[Option<Entry>]) {
         tidy(&mut self.members, entries);
     }
 
-    /// How many may be asked now.
+    /// Returns how many members may be asked now.
     #[inline]
     pub(super) fn looks(&self) -> usize {
         match self.may_be_next {
@@ -74,7 +75,7 @@ impl Owed {
         }
     }
 
-    /// A member has such a turn; its ordinary budget is kept for it.
+    /// Begins such a turn for a member, and keeps its ordinary budget.
     fn begin(&mut self, before: Budget, claim: Claim) {
         self.turn = Some(OwedTurn {
             before,
@@ -84,7 +85,8 @@ impl Owed {
         self.may_be_next = false;
     }
 
-    /// The member sends to this one, after units of such a cost; `true` if it has a turn for another one.
+    /// Notes the receiver of the member's next unit, after units of cost `cost`; `true` if the turn is for another
+    /// receiver.
     fn goes_elsewhere(&mut self, receiver: Option<&Arc<Policy>>, cost: u64) -> bool {
         let Some(turn) = &mut self.turn else {
             return false;
@@ -99,7 +101,7 @@ impl Owed {
         is_elsewhere
     }
 
-    /// A turn has ended in which units cost so much: what is left of it, if it was such a one.
+    /// Ends a turn whose units cost `cost`; returns what remains if it was a turn because of a guarantee.
     #[inline]
     pub(super) fn end(&mut self, cost: u64) -> Option<Ended> {
         let turn = self.turn.take()?;
@@ -111,7 +113,7 @@ impl Owed {
 }
 
 impl RunQueue {
-    /// Who is owed something and may have it now: it stays where it waits.
+    /// Returns a member that is owed something and may have it now: it stays where it waits.
     pub(super) fn next_owed(&mut self) -> Option<PortId> {
         for _ in 0..self.owed.looks() {
             let listed = self.owed.pop()?;
@@ -138,8 +140,8 @@ impl RunQueue {
         None
     }
 
-    /// A member whose turn it is sends its next unit to somebody: to one with this policy, if that one is guaranteed something
-    /// of what arrives.
+    /// Notes the receiver of the next unit of the member whose turn it is, by the receiver's policy if it has a
+    /// guarantee for what arrives.
     #[inline]
     pub(crate) fn sends_to(&mut self, port: PortId, receiver: Option<&Arc<Policy>>) {
         let Some(Some(entry)) = self.entries.get_mut(port.0 as usize) else {
@@ -166,12 +168,12 @@ impl RunQueue {
         }
     }
 
-    /// What was moved to somebody counts for what that one is guaranteed.
+    /// Counts what was moved to a receiver towards its guarantee.
     pub(crate) fn arrived(&self, receiver: &Policy, moved: Moved) {
         moved.note(receiver, Limit::IN, self.now);
     }
 
-    /// What was moved for a member in this turn.
+    /// Returns what was moved for a member in this turn.
     pub(crate) fn moved(&self, port: PortId) -> Moved {
         let entry = self.entries.get(port.0 as usize).and_then(Option::as_ref);
         entry.map_or_else(Moved::default, |entry| entry.moved)

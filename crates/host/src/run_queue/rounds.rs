@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!   queue    ──► 3 ──► 5 ──► 9 ──►          each is visited once in a round
-//!     ▲ a round begins: those whose debt is paid by now
+//!     ▲ a round begins: the debtors whose debt is paid by now
 //!   debtors  7: after 12 more rounds, 2: after 400 more, ...
 //! ```
-//! A round pays each debtor its quantum. What rounds pay for a weight of one is summed up, so that it is known when a
-//! debt will be paid and nobody looks at a debtor before: a round costs by whom it visits. Who is the only one that waits
-//! begins with a whole quantum. Who goes is not looked for: it stays where it is and is skipped when it comes up.
+//! A round pays each debtor its quantum. The payments for a weight of one are summed up, so it is known when a debt
+//! will be paid, and no debtor is looked at before: the cost of a round is that of its visits. An entry that is the
+//! only one to wait begins with a whole quantum. An entry that is removed is not searched for: it stays in place and is
+//! skipped when it comes up.
 
 mod gone;
 mod weights;
@@ -19,10 +20,10 @@ use crate::budget::{Budget, QUANTUM, quantum};
 use gone::Gone;
 use weights::Weights;
 
-/// Payments are counted in so many parts of a byte: what a round pays for a weight of one is no whole number of bytes.
+/// Parts of a byte in which payments are counted: what a round pays for a weight of one is no whole number of bytes.
 const PARTS: u64 = 1 << 16;
 
-/// Who waits for a visit, since rounds had paid so much.
+/// An entry that waits for a visit, and what rounds had paid when it came.
 #[derive(Clone, Copy, Debug)]
 struct Waiting<T> {
     one: T,
@@ -30,7 +31,7 @@ struct Waiting<T> {
     came: u64,
 }
 
-/// Where one waits, which it keeps for whoever wants to take it out.
+/// Where an entry waits; kept by its owner to take the entry out again.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Ticket {
     /// What rounds will have paid when it is no debtor any more.
@@ -39,7 +40,7 @@ pub(super) struct Ticket {
     weight: u32,
 }
 
-/// Who waits until a debt is paid. The order is that of payment, and of coming.
+/// An entry that waits until its debt is paid. The order is that of payment, then of arrival.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Debtor<T> {
     /// What rounds will have paid when it has something to send again.
@@ -50,27 +51,27 @@ struct Debtor<T> {
     one: T,
 }
 
-/// Each is in it once. Whoever comes during a round has its first visit in the next one.
+/// The entries, each once. An entry that comes during a round has its first visit in the next one.
 #[derive(Debug)]
 pub(super) struct Rounds<T> {
     queue: VecDeque<Waiting<T>>,
-    /// How many at the front have their visit of this round before them.
+    /// Number of entries at the front that have yet to be visited in this round.
     left: usize,
-    /// Those of the queue who are.
+    /// Entries of the queue that are gone.
     gone: Gone<T>,
     debtors: BinaryHeap<Reverse<Debtor<T>>>,
-    /// Those of the debtors who are, or wait with another weight by now.
+    /// Entries of the debtors that are gone, or wait with another weight by now.
     gone_debtors: Gone<T>,
-    /// Of the debtors.
+    /// Weights of the debtors.
     weights: Weights,
-    /// How many have come.
+    /// Number of entries that have come.
     came: u64,
     /// What rounds have paid so far for a weight of one.
     paid: u128,
-    /// The largest weight of those who wanted more than their quantum when this round began, and of those who did
-    /// since then.
+    /// The largest weight of those that wanted more than their quantum by the beginning of this round, and of those
+    /// that did since.
     heaviest: [u32; 2],
-    /// How many were looked at.
+    /// Number of entries that were looked at.
     #[cfg(test)]
     pub(super) steps: u64,
 }
@@ -94,7 +95,7 @@ impl<T> Default for Rounds<T> {
 }
 
 impl<T: Copy + Ord> Rounds<T> {
-    /// Those who wait, in any order.
+    /// Returns the entries that wait, in any order.
     pub(super) fn iter(&self) -> impl Iterator<Item = T> {
         let queued = self.queue.iter().map(|waiting| (waiting.one, waiting.came));
         let queued = queued.filter(|it| !self.gone.has(it.0, it.1));
@@ -103,14 +104,14 @@ impl<T: Copy + Ord> Rounds<T> {
         queued.chain(debtors).map(|it| it.0)
     }
 
-    /// One of them.
+    /// Returns one of them.
     pub(super) fn any(&mut self) -> Option<T> {
         self.drop_gone();
         let queued = self.queue.front().map(|waiting| waiting.one);
         queued.or_else(|| Some(self.debtors.peek()?.0.one))
     }
 
-    /// One of such a weight, with what is left of its budget, waits for its visit from now on.
+    /// Adds an entry of this weight, with the rest of its budget, which waits for its visit from now on.
     pub(super) fn push(&mut self, one: T, budget: Budget, weight: u32) -> Ticket {
         let since = self.paid;
         let Some(debt) = budget.debt() else {
@@ -125,8 +126,8 @@ impl<T: Copy + Ord> Rounds<T> {
     fn owe(&mut self, one: T, since: u128, debt: u64, weight: u32) -> Ticket {
         let weight = weight.max(1);
         let parts = debt.saturating_mul(PARTS).div_ceil(weight.into());
-        // What is paid by now, by another weight, leaves the debtors when the next round begins: a ticket tells by it who
-        // is among them.
+        // A debt that is already paid by the new weight leaves the debtors when the next round begins: a ticket tells
+        // by its `due` who is among them.
         let due = (since + u128::from(parts)).max(self.paid + 1);
         self.came += 1;
         self.weights.add(weight);
@@ -140,7 +141,7 @@ impl<T: Copy + Ord> Rounds<T> {
         Ticket { due, since, weight }
     }
 
-    /// Who is visited next. With it a round begins if the last one is over.
+    /// Returns the entry to visit next, and begins a round if the last one is over.
     pub(super) fn front(&mut self) -> Option<T> {
         self.drop_gone();
         if self.left == 0 {
@@ -161,7 +162,7 @@ impl<T: Copy + Ord> Rounds<T> {
             let owed = first.due.saturating_sub(self.paid);
             paid = owed.next_multiple_of(step).max(step);
             if self.debtors.len() == 1 {
-                // One more, and the only one that waits has a whole quantum.
+                // One more, so that the only one that waits has a whole quantum.
                 paid += step;
             }
         }
@@ -183,25 +184,25 @@ impl<T: Copy + Ord> Rounds<T> {
         self.left = self.queue.len();
     }
 
-    /// What the [front](Self::front), of such a weight and with such a budget when it was left alone, may send in its
+    /// Returns the budget of the [front](Self::front) for its visit, from its weight and its budget as of its last
     /// visit; `None` if it is in debt, since it was charged while it waited.
     pub(super) fn allows(&self, budget: Budget, weight: u32) -> Option<Budget> {
         let since = self.queue.front()?.since;
         let rounds = u64::try_from(self.paid - since).unwrap_or(u64::MAX);
         let paid = rounds.saturating_mul(weight.into()) / PARTS;
-        // Never nothing: who has paid would not get on.
+        // Never nothing: an entry that has paid would make no progress.
         let most = quantum(weight, self.heaviest[0]).max(1);
         let mut budget = budget;
         budget.pay(paid, most);
         (!budget.is_spent()).then_some(budget)
     }
 
-    /// The front has its visit.
+    /// Takes the front out for its visit.
     pub(super) fn pop(&mut self) {
         self.take_front();
     }
 
-    /// The front, which is in debt, waits until that is paid.
+    /// Makes the front, which is in debt, wait until the debt is paid.
     pub(super) fn defer(&mut self, budget: Budget, weight: u32) -> Ticket {
         let (Some(front), Some(debt)) = (self.take_front(), budget.debt()) else {
             return Ticket::default();
@@ -215,7 +216,7 @@ impl<T: Copy + Ord> Rounds<T> {
         self.queue.pop_front()
     }
 
-    /// One that waits with such a ticket does so no more.
+    /// Removes an entry that waits with this ticket.
     pub(super) fn remove(&mut self, one: T, ticket: Ticket) {
         if self.is_in_debt(ticket) {
             return self.leave_debtor(one, ticket);
@@ -226,7 +227,7 @@ impl<T: Copy + Ord> Rounds<T> {
         }
     }
 
-    /// All whose debt is paid were put into the queue when that was paid.
+    /// Whether an entry is among the debtors: each debtor moved to the queue when its debt was paid.
     fn is_in_debt(&self, ticket: Ticket) -> bool {
         ticket.due > self.paid
     }
@@ -240,7 +241,7 @@ impl<T: Copy + Ord> Rounds<T> {
         }
     }
 
-    /// Whoever is next then, in the queue and among the debtors, waits.
+    /// Drops entries at the front that are gone; the next in the queue and among the debtors are waiting ones then.
     #[inline]
     fn drop_gone(&mut self) {
         while let Some(front) = self.queue.front()
@@ -256,7 +257,7 @@ impl<T: Copy + Ord> Rounds<T> {
         }
     }
 
-    /// Most of the queue are gone, and it may be that of a group that nobody visits.
+    /// Sweeps a queue most of which is gone; it may be that of a group that is not visited.
     #[cold]
     fn sweep(&mut self) {
         let mut left = 0;
@@ -271,7 +272,7 @@ impl<T: Copy + Ord> Rounds<T> {
         self.gone = Gone::default();
     }
 
-    /// Nobody waits any more: who did.
+    /// Empties the rounds; returns the entries that waited.
     pub(super) fn take_all(&mut self) -> Vec<T> {
         let all = self.iter().collect();
         self.queue.clear();
@@ -282,12 +283,12 @@ impl<T: Copy + Ord> Rounds<T> {
         all
     }
 
-    /// One of such a weight wants more than it got.
+    /// Notes that an entry of this weight wants more than it got.
     pub(super) fn wants_more(&mut self, weight: u32) {
         self.heaviest[1] = self.heaviest[1].max(weight);
     }
 
-    /// One that waits with such a ticket has another weight, by which its debt is paid: its ticket then.
+    /// Gives an entry that waits with this ticket another weight, by which its debt is paid; returns its new ticket.
     pub(super) fn reweigh(
         &mut self,
         one: T,

@@ -8,7 +8,7 @@ use super::long_turn::{LEAST, MOST};
 use super::*;
 use crate::budget::QUANTUM;
 
-/// A member that always has units of such a cost to send.
+/// A member that always has units of this cost to send.
 struct Greedy {
     policy: Arc<Policy>,
     unit: u64,
@@ -39,7 +39,7 @@ impl Default for World {
 }
 
 impl World {
-    /// A group of such a weight, with members of those weights.
+    /// Adds a group of this weight, with members of those weights.
     fn add(&mut self, weight: u32, members: &[u32], unit: u64) {
         let group = Arc::<Policy>::default();
         group.set_weight(NonZeroU32::new(weight).unwrap());
@@ -56,8 +56,8 @@ impl World {
         }
     }
 
-    /// One turn of the carrier: whose turns it has, and whom it looks at. Ports that are no members here have
-    /// nothing to send.
+    /// Makes one turn of the carrier; returns the members that had turns, and those that were looked at. Ports that are
+    /// not members here have nothing to send.
     fn turn(&mut self) -> [Vec<PortId>; 2] {
         self.queue.begin_turn(Time(self.now), |_| true);
         let mut seen = [Vec::new(), Vec::new()];
@@ -87,7 +87,7 @@ impl World {
         seen
     }
 
-    /// What members have sent by the time they all have sent so much.
+    /// Returns what each member has sent by the time they have sent `all` bytes together.
     fn share(&mut self, all: u64) -> Vec<u64> {
         let sent = |world: &Self| -> Vec<u64> { world.members.iter().map(|it| it.sent).collect() };
         let before = sent(self);
@@ -185,7 +185,7 @@ fn who_waits_in_debt_costs_no_steps_of_those_who_have_turns() {
     let before = steps(&world.queue);
     let turns: usize = (0..2000).map(|_| world.turn()[0].len()).sum();
     let after = steps(&world.queue) - before;
-    // For a visit of a member and for one of its group: when its debt is paid, and when it begins.
+    // Two steps for a visit of a member and two for one of its group: when its debt is paid, and when it begins.
     assert!(after <= 4 * turns as u64, "{after} steps for {turns} turns");
 }
 

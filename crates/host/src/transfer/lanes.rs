@@ -1,4 +1,4 @@
-//! What waits to leave for other shards, and what is out there.
+//! Transfers that wait to leave for other shards, and requests that are out there.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -9,38 +9,38 @@ use super::{Lane, Transfer};
 use crate::budget::{Budget, QUANTUM};
 use crate::member::Member;
 
-/// Units that wait for one shard before queue pairs wait, too. One turn of a member may add 64.
+/// Most units that wait for one shard before queue pairs wait, too. One turn of a member may add 64.
 const UNITS_MAX: usize = 256;
 
-/// Bytes of answers that wait for one shard before units of that shard are no longer taken.
+/// Most bytes of answers that wait for one shard before units of that shard are no longer taken.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Transfers for members that are on their way here, some 400 bytes each, and packets. No more units are
-/// taken then.
+/// Most transfers for members that are on their way here, some 400 bytes each, and packets. Beyond it no more units are
+/// taken.
 const EARLY_MAX: usize = 4096;
 
-/// What is taken from one shard in a turn.
+/// The transfers taken from one shard in a turn.
 #[derive(Default)]
 struct Incoming {
     units: Budget,
     answers: Budget,
 }
 
-/// To one shard.
+/// The transfers that wait for one shard.
 struct Outgoing<M: Member> {
     units: VecDeque<Transfer<M>>,
     answers: VecDeque<Transfer<M>>,
-    /// READ data among the answers.
+    /// Bytes of READ data among the answers.
     answer_bytes: usize,
     /// Members with units that wait for room.
     awaiting: BTreeSet<PortId>,
 }
 
-/// To all others.
+/// The lanes to all other shards.
 pub(crate) struct Lanes<M: Member> {
     outgoing: Vec<Outgoing<M>>,
     incoming: Vec<Incoming>,
-    /// How many of them have no room.
+    /// Number of shards whose lane has no room.
     full: usize,
     /// By port: requests whose payload other shards may be reading.
     read_elsewhere: Vec<u32>,
@@ -81,7 +81,7 @@ impl<M: Member> Lanes<M> {
         self.outgoing.get_mut(usize::from(shard.0))
     }
 
-    /// Queues a unit even if there is no room: whoever can wait has asked before.
+    /// Queues a unit even if there is no room: senders that can wait have asked before.
     pub(crate) fn push_unit(&mut self, shard: ShardId, transfer: Transfer<M>) {
         let Some(lane) = self.to(shard) else { return };
         let was_full = lane.is_full();
@@ -110,28 +110,28 @@ impl<M: Member> Lanes<M> {
         })
     }
 
-    /// A turn begins.
+    /// Begins a turn.
     pub(crate) fn renew(&mut self, shard: ShardId, lane: Lane) {
         if let Some(budget) = self.budget(shard, lane) {
             budget.renew(QUANTUM);
         }
     }
 
-    /// So much was taken from a shard.
+    /// Charges a lane for bytes taken from a shard.
     pub(crate) fn charge(&mut self, shard: ShardId, lane: Lane, bytes: u64) {
         if let Some(budget) = self.budget(shard, lane) {
             budget.charge(bytes);
         }
     }
 
-    /// Whether no more is taken from a lane in this turn.
+    /// Whether the budget of a lane is used up in this turn.
     pub(crate) fn is_spent(&mut self, shard: ShardId, lane: Lane) -> bool {
         let budget = self.budget(shard, lane);
         budget.is_none_or(|budget| budget.is_spent())
     }
 
-    /// Whether more is taken from a lane: answers to units may be long, and what is for members that are
-    /// on their way here has to be kept.
+    /// Whether more is taken from a lane: answers to units may be long, and transfers for members that are on their way
+    /// here must be kept.
     pub(crate) fn takes(&mut self, shard: ShardId, lane: Lane) -> bool {
         let waiting = self.outgoing.get(usize::from(shard.0));
         let has_room = waiting.is_some_and(|waiting| waiting.answer_bytes < ANSWER_BYTES_MAX)
@@ -149,7 +149,7 @@ impl<M: Member> Lanes<M> {
         full.map(|lane| lane.awaiting.insert(member)).is_some()
     }
 
-    /// A transfer of a lane is about to leave: who waited for the room, if there is some then.
+    /// Prepares for a transfer to leave a lane; returns the members that waited for the room, if there is some then.
     pub(crate) fn make_room(&mut self, shard: ShardId, lane: Lane) -> Option<BTreeSet<PortId>> {
         let outgoing = self.to(shard).filter(|_| lane == Lane::Units)?;
         if outgoing.units.len() != UNITS_MAX {
@@ -160,7 +160,7 @@ impl<M: Member> Lanes<M> {
         Some(waited)
     }
 
-    /// The next transfer of a lane, after [`make_room`](Self::make_room).
+    /// Returns the next transfer of a lane, after [`make_room`](Self::make_room).
     pub(crate) fn pop(&mut self, shard: ShardId, lane: Lane) -> Option<Transfer<M>> {
         let outgoing = self.to(shard)?;
         match lane {
@@ -178,7 +178,7 @@ impl<M: Member> Lanes<M> {
         lanes.all(|lane| lane.units.is_empty() && lane.answers.is_empty())
     }
 
-    /// Another shard may read a member's memory for one request more.
+    /// Notes that another shard may read a member's memory for one more request.
     pub(crate) fn reads(&mut self, member: PortId) {
         let number = member.0 as usize;
         if self.read_elsewhere.len() <= number {
@@ -187,7 +187,7 @@ impl<M: Member> Lanes<M> {
         self.read_elsewhere[number] += 1;
     }
 
-    /// It has read one.
+    /// Notes that it has read for one of them.
     pub(crate) fn has_read(&mut self, member: PortId) {
         if let Some(count) = self.read_elsewhere.get_mut(member.0 as usize) {
             debug_assert!(*count > 0, "an answer to no request");
@@ -212,7 +212,7 @@ impl<M: Member> Lanes<M> {
         !self.held.is_empty() && self.held.contains(&member)
     }
 
-    /// Keeps what is for a member that is on its way here.
+    /// Keeps a transfer for a member that is on its way here.
     pub(crate) fn keep_early(&mut self, transfer: Transfer<M>) {
         self.early.push_back(transfer);
     }

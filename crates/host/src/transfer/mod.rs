@@ -5,20 +5,21 @@
 //!   pass ──► Transfer::Request ─── lane of units ────► take_from ──► Member::deliver ─┐
 //!   Member::respond ◄── take_from ◄── lane of answers ◄─── Transfer::Answer ◄─────────┘
 //! ```
-//! The owner of the hosts takes transfers out of one ([`next_transfer`](crate::Host::next_transfer)) and gives them to another
-//! ([`take_from`](crate::Host::take_from)), in order. Each ordered pair of shards has two lanes. One that takes no more units
-//! holds up the queue pairs that send there, and no others; answers are always taken, so that two shards
-//! which send to each other cannot wait for each other.
+//! The owner of the hosts takes transfers out of one ([`next_transfer`](crate::Host::next_transfer)) and gives them to
+//! another ([`take_from`](crate::Host::take_from)), in order. Each ordered pair of shards has two lanes. A full lane of
+//! units holds up the queue pairs that send there, and no others; answers are always taken, so that two shards that
+//! send to each other cannot wait for each other.
 //!
-//! The payload of a request stays in the sender's memory, which the responder's shard reads. What is short goes along in
-//! the request, and what is not answered (UC and UD) is copied, since its sender may use the buffer again at once. A
-//! responder's memory is touched by its own shard only: READ data is copied into the answer.
+//! The payload of a request stays in the sender's memory, which the responder's shard reads. Short payload goes along
+//! in the request. Payload that is not acknowledged (UC and UD) is copied, since its sender may use the buffer again at
+//! once. A responder's memory is accessed by its own shard only: READ data is copied into the answer.
 //!
 //! From core to core each cache line takes some 100 ns. So requests that follow each other between the same two members
-//! are delivered with one look at each memory's lock, from where they lie in the ring; one acknowledgement goes back for many of
-//! them; counts of references stay with the sender's shard; and the owner of the hosts moves many transfers at a time.
+//! are delivered with one look at each memory's lock, from where they lie in the ring; one acknowledgement goes back
+//! for many of them; reference counts stay with the sender's shard; and the owner of the hosts moves many transfers at
+//! a time.
 //!
-//! Who wants to end the use of an adapter's memory asks [`hold`](crate::Host::hold) first, and waits until
+//! To end the use of an adapter's memory, call [`hold`](crate::Host::hold) first, and wait until
 //! [`is_quiet`](crate::Host::is_quiet) says that no other shard reads it.
 
 mod lanes;
@@ -37,41 +38,40 @@ use crate::member::Member;
 pub(crate) use lanes::Lanes;
 pub(crate) use send::FromUplink;
 
-/// See the module. Requests are most of what there is, and lie in the rings themselves: memory that is read
-/// in order crosses between cores twice as fast as boxes do.
+/// A transfer; see the module. Most are requests, and lie in the rings themselves: memory that is read in order crosses
+/// between cores twice as fast as boxes do.
 pub enum Transfer<M: Member> {
     /// A request for a member of the other shard.
     Request(Carried<M>),
-    /// What became of one of this shard.
+    /// The result of a request of the other shard's member.
     Answer(Carried<M>),
     /// A packet from an uplink.
     Packet {
-        /// Whom it is for.
+        /// The member that it is for.
         port: PortId,
-        /// Where it came.
+        /// The uplink by which it came.
         uplink: UplinkId,
         /// The frame.
         frame: Box<[u8]>,
     },
-    /// A datagram of management that came for a member.
+    /// A management datagram that came for a member.
     Received(Box<Datagram>),
-    /// A datagram of management that a member shall send.
+    /// A management datagram that a member shall send.
     Send(Box<Datagram>),
-    /// A member of the sending shard was plugged in: the shard with the uplinks takes frames for its
-    /// group.
+    /// A member of the sending shard was plugged in: the shard with the uplinks takes frames for its group.
     Plugged(Attachment),
-    /// It is gone.
+    /// That member is gone.
     Unplugged(PortId),
     /// A notice for a member of the other shard.
     Notice(Box<Told>),
-    /// What its port offers has changed.
+    /// The path MTU of a member's port has changed.
     PathMtu {
         /// The member.
         port: PortId,
         /// Payload of its largest packet.
         mtu: vrdma_wire::Mtu,
     },
-    /// What is left of one whose content went on.
+    /// The remains of a transfer whose content was taken out.
     Taken,
 }
 
@@ -80,7 +80,7 @@ impl<M: Member> Transfer<M> {
         std::mem::replace(self, Self::Taken)
     }
 
-    /// The request, if it is one.
+    /// Takes the request out, if it is one.
     fn take_request(&mut self) -> Option<Carried<M>> {
         match self.take() {
             Self::Request(carried) => Some(carried),
@@ -92,25 +92,25 @@ impl<M: Member> Transfer<M> {
     }
 }
 
-/// A request on its way, and back with what became of it. Its sender's shard makes it, and drops it if its payload is in
+/// A request on its way out, and back with its result. Its sender's shard makes it, and drops it if its payload is in
 /// the sender's memory.
 pub struct Carried<M: Member> {
-    /// Where it comes back to, even if its sender is gone by then.
+    /// The shard that it comes back to, even if its sender is gone by then.
     origin: ShardId,
     from: PortId,
     to: PortId,
-    /// Of the fabric when it said that this is the way.
+    /// Epoch of the fabric when it gave this route.
     epoch: u64,
     request: Request<M::Region>,
-    /// Where the payload is, unless the request has it itself.
+    /// Memory that holds the payload, unless the request itself does.
     memory: Option<M::Memory>,
-    /// What the responder said, if it did.
+    /// The responder's answer, if there is one.
     answer: Option<Answer>,
     /// Data of a READ.
     data: Box<[u8]>,
 }
 
-/// A response as it goes to another shard: its way is that of the request, and it is a fifth as long.
+/// A response as it goes to another shard: its route is that of the request, and it is a fifth as long.
 #[derive(Clone, Copy, Debug)]
 struct Answer {
     psn: Psn,
@@ -122,7 +122,7 @@ struct Answer {
 enum AnswerBody {
     Ack,
     Nak(Nak),
-    /// The data is beside it.
+    /// READ data, which lies beside it.
     Read,
     Atomic(u64),
     SourceFault,
@@ -133,6 +133,6 @@ enum AnswerBody {
 pub enum Lane {
     /// Requests, packets and datagrams: taken as the receiving shard has time for them.
     Units,
-    /// Answers and what else must not wait.
+    /// Answers, and anything else that must not wait.
     Answers,
 }

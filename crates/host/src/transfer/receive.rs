@@ -1,4 +1,4 @@
-//! Transfers that come.
+//! Transfers that arrive.
 
 use vrdma_adapter::ShardId;
 use vrdma_switch::{Fabric, PortId, Way};
@@ -15,18 +15,18 @@ use crate::host::Host;
 use crate::member::Member;
 use crate::port::Port;
 
-/// Requests between two members, one behind the other.
+/// Requests between two members that follow each other.
 struct Run<'v, M: Member> {
     own: M::View<'v>,
-    /// The sender's memory, if the payload is there.
+    /// View of the sender's memory, if the payload is there.
     theirs: Option<M::View<'v>>,
-    /// What acknowledges the requests that were not answered yet.
+    /// The acknowledgement of the requests that were not answered yet.
     unheard: Option<Response<M::Region>>,
-    /// The first one of these: it goes back with that.
+    /// The first of these requests: it goes back with the acknowledgement.
     row: Option<Carried<M>>,
 }
 
-/// What comes by a lane from a shard.
+/// The transfers that come by a lane from a shard.
 struct Incoming<I> {
     shard: ShardId,
     lane: Lane,
@@ -34,9 +34,9 @@ struct Incoming<I> {
 }
 
 impl<M: Member, P: Port> Host<M, P> {
-    /// Takes in what came by a lane from another shard, in order, as far as the lane's budget of this turn goes: what was
-    /// asked for of `transfers` is taken, and may be dropped where it is. `true` if there was any, or may be more.
-    /// [`turn`](Self::turn) afterwards.
+    /// Takes in what came by a lane from another shard, in order, as far as the lane's budget of this turn goes. The
+    /// transfers that were asked for are taken and may be dropped in place. `true` if there were any, or may be more.
+    /// Call [`turn`](Self::turn) afterwards.
     pub fn take_from<'t>(
         &mut self,
         shard: ShardId,
@@ -70,7 +70,7 @@ impl<M: Member, P: Port> Host<M, P> {
         worked || self.lanes.is_spent(shard, lane)
     }
 
-    /// The next transfer of a lane, as far as its budget goes.
+    /// Returns the next transfer of a lane, as far as its budget goes.
     fn next_of<'t, I>(&mut self, incoming: &mut Incoming<I>) -> Option<&'t mut Transfer<M>>
     where
         I: Iterator<Item = &'t mut Transfer<M>>,
@@ -85,15 +85,15 @@ impl<M: Member, P: Port> Host<M, P> {
         Some(transfer)
     }
 
-    /// Whether a request is for a member that is here and its route still leads there, and no datagram to many.
+    /// Whether a request is for a member that is here, its route still leads there, and it is no multicast.
     fn is_plain(&self, carried: &Carried<M>) -> bool {
         self.member(carried.to).is_some()
             && carried.request.destination != Qpn::MULTICAST
             && self.is_still_right(carried)
     }
 
-    /// Delivers a request and those behind it that go the same way, with one view of each memory. What comes behind
-    /// them is handed back.
+    /// Delivers a request and those behind it that go the same way, with one view of each memory. Hands back the first
+    /// transfer that goes elsewhere.
     fn take_run<'t, I>(
         &mut self,
         first: &'t mut Transfer<M>,
@@ -140,7 +140,7 @@ impl<M: Member, P: Port> Host<M, P> {
         (next.from, next.to) == way && next.memory.is_some() == has_memory && self.is_plain(next)
     }
 
-    /// Delivers a request. It stays where it is if an acknowledgement of one before it stands for its own.
+    /// Delivers a request. It stays in place if an acknowledgement of an earlier one stands for its own.
     fn deliver_in_run(
         &mut self,
         run: &mut Run<'_, M>,
@@ -156,7 +156,7 @@ impl<M: Member, P: Port> Host<M, P> {
         };
         let is_read = carried.memory.is_some();
         let source = Source::Memory(run.theirs.as_ref().unwrap_or(&run.own));
-        // Who waits for its memory to be read hears of each request.
+        // A sender that waits for its memory to be read gets each answer.
         let unheard = if is_read { &mut None } else { &mut run.unheard };
         let answer = peer.deliver_in_row(&run.own, &carried.request, source, now, unheard);
         if answer.is_none() && !is_read {
@@ -181,7 +181,7 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// Sends back what acknowledges all requests of a row, if there are any.
+    /// Sends back the acknowledgement of all requests of a row, if there are any.
     fn answer_row(&mut self, run: &mut Run<'_, M>, to: PortId) {
         if let Some(member) = self.members.get_mut(to) {
             member.end_row();
@@ -226,7 +226,7 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// A member that is not here: it has moved, is on its way, or is gone.
+    /// Takes care of a transfer for a member that is not here: it has moved, is on its way, or is gone.
     fn forward(&mut self, port: PortId, transfer: Transfer<M>) {
         let home = self.shared.home(port);
         match (home, transfer) {
@@ -240,7 +240,7 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// A datagram to many, or a request whose way has changed.
+    /// Takes a multicast datagram, or a request whose route has changed.
     fn take_request(&mut self, carried: Carried<M>, now: Time) {
         if carried.request.destination == Qpn::MULTICAST && self.is_still_right(&carried) {
             let member = self.member(carried.to);
@@ -252,7 +252,8 @@ impl<M: Member, P: Port> Host<M, P> {
         self.answer(carried);
     }
 
-    /// The fabric may have changed on the way, and a number may be another member's by now.
+    /// Whether the route still holds: the fabric may have changed meanwhile, and the number may be another member's by
+    /// now.
     fn is_still_right(&self, carried: &Carried<M>) -> bool {
         self.shared.epoch() == carried.epoch || leads_there(&self.shared.read(), carried)
     }
@@ -265,11 +266,11 @@ impl<M: Member, P: Port> Host<M, P> {
         let own = M::view(&own);
         let theirs = carried.memory.as_ref().map(M::view);
         let source = Source::Memory(theirs.as_ref().unwrap_or(&own));
-        // Nobody answers a datagram.
+        // Datagrams are not answered.
         let _ = peer.deliver(&own, copy, source, now);
     }
 
-    /// Sends a request back with the answer, which says too that the sender's memory is no longer read.
+    /// Sends a request back with the answer, which also says that the sender's memory is no longer read.
     fn answer(&mut self, carried: Carried<M>) {
         if carried.answer.is_none() && carried.memory.is_none() {
             return;
@@ -293,7 +294,7 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// A member that moved here is served what came before it.
+    /// Gives a member that moved here the transfers that came before it.
     pub(crate) fn take_early(&mut self, now: Time) {
         for mut transfer in self.lanes.take_early() {
             self.take_in(&mut transfer, now);
@@ -302,7 +303,7 @@ impl<M: Member, P: Port> Host<M, P> {
 }
 
 impl<M: Member> Carried<M> {
-    /// Notes what the responder said. READ data is copied: only its own shard touches the member's memory.
+    /// Notes the responder's answer. READ data is copied: only the member's own shard accesses its memory.
     fn put_answer(&mut self, response: Option<Response<M::Region>>, own: &M::View<'_>) {
         let Some(Response { psn, msn, body, .. }) = response else {
             return;
@@ -324,7 +325,7 @@ impl<M: Member> Carried<M> {
         self.answer = Some(Answer { psn, msn, body });
     }
 
-    /// What the responder said, as if it had come from this shard.
+    /// Returns the responder's answer, as if it had come from this shard.
     fn response(&self) -> Option<Response<M::Region>> {
         let Answer { psn, msn, body } = self.answer?;
         let body = match body {
@@ -338,7 +339,7 @@ impl<M: Member> Carried<M> {
     }
 }
 
-/// What it costs to take a transfer in.
+/// Returns the cost of taking a transfer in.
 fn cost<M: Member>(transfer: &Transfer<M>) -> u64 {
     match transfer {
         Transfer::Request(carried) => budget::cost(&carried.request),
@@ -348,7 +349,7 @@ fn cost<M: Member>(transfer: &Transfer<M>) -> u64 {
     }
 }
 
-/// The member that a transfer is for, if it has to be here.
+/// Returns the member that has to be here for a transfer, if any.
 fn addressee<M: Member>(transfer: &Transfer<M>) -> Option<PortId> {
     match transfer {
         Transfer::Request(carried) => Some(carried.to),

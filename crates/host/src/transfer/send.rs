@@ -15,14 +15,14 @@ use crate::member::Member;
 use crate::port::Port;
 use crate::turn::Turn;
 
-/// A packet and where it came.
+/// A packet and the uplink by which it came.
 pub(crate) struct FromUplink<'a> {
     pub(crate) uplink: UplinkId,
     pub(crate) frame: &'a [u8],
 }
 
 impl<M: Member, P: Port> Host<M, P> {
-    /// The next transfer of a lane to another shard, oldest first. Members that waited for room go on.
+    /// Returns the next transfer of a lane to another shard, oldest first. Members that waited for room go on.
     pub fn next_transfer(&mut self, to: ShardId, lane: Lane) -> Option<Transfer<M>> {
         if let Some(waited) = self.lanes.make_room(to, lane) {
             self.make_go_on(waited);
@@ -35,12 +35,12 @@ impl<M: Member, P: Port> Host<M, P> {
         !self.lanes.is_empty()
     }
 
-    /// A member sends nothing until [`release`](Self::release).
+    /// Makes a member send nothing until [`release`](Self::release).
     pub fn hold(&mut self, port: PortId) {
         self.lanes.hold(port);
     }
 
-    /// It goes on.
+    /// Lets it send again.
     pub fn release(&mut self, port: PortId) {
         self.lanes.release(port);
         self.members.wake(port);
@@ -79,7 +79,7 @@ impl<M: Member, P: Port> Host<M, P> {
             from: turn.from,
             to,
             epoch,
-            // Not a copy: that would count references whose line the other shard is reading.
+            // Not cloned: that would count references whose cache line the other shard is reading.
             request: Request {
                 payload: std::mem::take(&mut request.payload),
                 ..*request
@@ -91,7 +91,7 @@ impl<M: Member, P: Port> Host<M, P> {
         self.lanes.push_unit(home.shard, Transfer::Request(carried));
     }
 
-    /// Hands a packet to the shard that has the member; `false` if that takes no more for now.
+    /// Hands a packet to the shard that has the member; `false` if that shard takes no more for now.
     pub(crate) fn transfer_packet(
         &mut self,
         shard: ShardId,
@@ -110,7 +110,7 @@ impl<M: Member, P: Port> Host<M, P> {
         has_room
     }
 
-    /// Hands a datagram of management to the owner of the host, who is with the first shard.
+    /// Hands a management datagram to the owner of the host, which is with the first shard.
     pub(crate) fn hand_to_owner(&mut self, datagram: Datagram) {
         let port = datagram.port;
         let has_room = match self.id {
@@ -128,7 +128,7 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// Has a member of another shard send a datagram of management.
+    /// Has a member of another shard send a management datagram.
     pub(crate) fn transfer_datagram(&mut self, datagram: &Datagram) {
         let home = self.shared.home(datagram.port);
         if let Some(home) = home.filter(|home| home.shard != self.id)
@@ -147,12 +147,12 @@ impl<M: Member, P: Port> Host<M, P> {
     }
 }
 
-/// Whether a payload is more than a request can take along.
+/// Whether a payload is too long for a request to take along.
 fn is_long<R>(payload: &Payload<R>) -> bool {
     matches!(payload, Payload::Memory(_)) && payload.length() > SHORT_MAX as u64
 }
 
-/// Puts the payload into the request itself, if it has any.
+/// Copies the payload into the request itself, if it has any.
 fn copy_payload<V: Memory>(request: &mut Request<V::Region>, memory: &V) -> Result<(), Fault> {
     let Payload::Memory(stretches) = &request.payload else {
         return Ok(());
@@ -171,7 +171,7 @@ fn copy_payload<V: Memory>(request: &mut Request<V::Region>, memory: &V) -> Resu
     Ok(())
 }
 
-/// What stretches hold: one unit at most.
+/// Reads the content of memory stretches: one unit at most.
 pub(super) fn read_all<V: Memory>(
     stretches: &Gather<V::Region>,
     memory: &V,

@@ -20,7 +20,7 @@ pub struct Counts {
     nobody_listens: u64,
     over_limit: u64,
     shard_full: u64,
-    /// To send: nobody has said which station has the address.
+    /// Not sent: no station has said that it has the address.
     pub(super) unresolved: u64,
 }
 
@@ -40,7 +40,7 @@ impl Counts {
         } += 1;
     }
 
-    /// Those that are not zero, in the words of the control API.
+    /// Returns the counters that are not zero, in the words of the control API.
     pub fn by_reason(&self) -> BTreeMap<String, u64> {
         self.all().filter(|(_, count)| *count > 0).collect()
     }
@@ -67,28 +67,28 @@ impl Counts {
     }
 }
 
-/// What uplinks dropped for each port group and none of its adapters counts. Only a group with members has an
-/// entry, and only once something was dropped for it: no more than there are groups, whoever sends what.
+/// Packets that uplinks dropped for each port group and that none of its adapters counts. Only a group with members has
+/// an entry, and only once something was dropped for it, so there are no more entries than groups.
 #[derive(Default)]
 pub(super) struct GroupCounts {
     by_group: BTreeMap<GroupId, Counts>,
 }
 
 impl GroupCounts {
-    /// Something came for a group that nobody got.
+    /// Counts something that came for a group and was delivered to nobody.
     pub(super) fn drop(&mut self, group: GroupId, reason: Drop) {
-        // The adapter whose limit that was has counted it: a group's sum would have it twice.
+        // The adapter whose limit it was has counted it: the group's sum would have it twice.
         if !matches!(reason, Drop::OverLimit) {
             self.by_group.entry(group).or_default().drop(reason);
         }
     }
 
-    /// A packet of a group was not sent, since nobody said where to.
+    /// Counts a packet of a group that was not sent, since its station is unknown.
     pub(super) fn drop_unresolved(&mut self, group: GroupId) {
         self.by_group.entry(group).or_default().unresolved += 1;
     }
 
-    /// The last member is gone. Another group may get the number.
+    /// Forgets a group whose last member is gone. Another group may get the number.
     pub(super) fn forget(&mut self, group: GroupId) {
         self.by_group.remove(&group);
     }

@@ -17,7 +17,7 @@ use crate::paths::Reachable;
 use crate::port::{Port, Segment, Train};
 use crate::turn::Turn;
 
-/// Answers that one member may send in a turn before the next one has its turn.
+/// Most answers that one member may send in a turn before the next one has its turn.
 const REPLIES_A_TURN: u32 = 64;
 
 /// Packets of [`TRAIN_BYTES`](super::TRAIN_BYTES) at the largest path MTU.
@@ -26,18 +26,18 @@ const TRAIN: usize = 16;
 /// Bytes of the Ethernet header, which no MTU counts.
 const ETHERNET_BYTES: usize = 14;
 
-/// Which way the frames of one unit go.
+/// The path of the frames of one unit.
 #[derive(Clone, Copy)]
 pub(super) struct Hop<'a> {
-    /// Who sends them.
+    /// The sender.
     pub(super) from: PortId,
     pub(super) route: &'a Route,
     pub(super) group: GroupId,
     /// Station of the sender.
     pub(super) source: Mac,
-    /// The station that they are for, if it is known.
+    /// The destination station, if it is known.
     pub(super) station: Option<Mac>,
-    /// Where the destination was heard; all that the group has otherwise.
+    /// The uplink behind which the destination was heard; otherwise all uplinks of the group.
     uplink: Option<UplinkId>,
     pub(super) now: Time,
 }
@@ -65,7 +65,7 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// Sends the frames of one unit: written where the uplink sends them from, or one by one.
+    /// Sends the frames of one unit: written directly into the uplink's send buffer, or one by one.
     fn send_frames(
         &mut self,
         hop: Hop<'_>,
@@ -98,7 +98,7 @@ impl<M: Member, P: Port> Host<M, P> {
         Ok(())
     }
 
-    /// The requester's memory is gone or late, which it hears as if its own adapter had noticed.
+    /// Fails a request whose memory is gone or late: the requester is told as if its own adapter had noticed.
     fn fail_request(
         &mut self,
         turn: Turn<'_, M::View<'_>>,
@@ -114,7 +114,7 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// Sends what a member owes peers behind uplinks; `true` if there was any.
+    /// Sends the answers that a member owes to peers behind uplinks; `true` if there were any.
     pub(crate) fn reply(&mut self, turn: Turn<'_, M::View<'_>>) -> bool {
         let before = self.uplinks.queued_bytes;
         let worked = self.reply_some(turn);
@@ -137,7 +137,7 @@ impl<M: Member, P: Port> Host<M, P> {
             let Some(reply) = self.next_reply(turn) else {
                 return sent > 0;
             };
-            // The peer asks again, and is told then if the memory is gone.
+            // The peer asks again, and if the memory is gone, it is told then.
             if let Err(error) = self.send_reply(turn, &reply) {
                 tracing::debug!("an answer is no packet: {error}");
             }
@@ -171,7 +171,7 @@ impl<M: Member, P: Port> Host<M, P> {
         self.send_frames(hop, &frames, turn.memory)
     }
 
-    /// Addresses and uplink for a destination.
+    /// Returns addresses and uplink for a destination.
     pub(super) fn hop<'a>(&self, from: PortId, route: &'a Route, now: Time) -> Option<Hop<'a>> {
         let fabric = self.shared.read();
         let (group, source) = (fabric.group(from)?, fabric.mac(from)?);
@@ -189,7 +189,7 @@ impl<M: Member, P: Port> Host<M, P> {
         })
     }
 
-    /// Sends the front of the buffer.
+    /// Sends the first bytes of the buffer.
     pub(super) fn send(&mut self, hop: Hop<'_>, length: usize) {
         if hop.station.is_none() {
             return self.wait(hop, length);
@@ -205,7 +205,8 @@ impl<M: Member, P: Port> Host<M, P> {
 }
 
 impl<P: Port> Uplinks<P> {
-    /// Sends frames to a station that `fill` writes; `false` if they have to go one by one, or it said so.
+    /// Sends frames to a station, which `fill` writes; `false` if they have to go one by one, or `fill` returned
+    /// `false`.
     fn send_in_place(
         &mut self,
         (hop, to): (Hop<'_>, Mac),
@@ -238,7 +239,7 @@ impl<P: Port> Uplinks<P> {
         sent
     }
 
-    /// Sends the front of the buffer.
+    /// Sends the first bytes of the buffer.
     fn send(&mut self, hop: Hop<'_>, length: usize) -> Option<Misfit> {
         let mut misfit = None;
         let frame = &self.buffer[..length];

@@ -11,40 +11,40 @@ use crate::member::Member;
 use crate::port::{Batch, Port};
 use crate::transfer::FromUplink;
 
-/// Batches taken from one uplink before the members have their turn.
+/// Most batches taken from one uplink before the members have their turn.
 const BATCHES: usize = 4;
 
 /// Why a packet from an uplink is dropped before a member sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Drop {
-    /// Of a segment that no port group has.
+    /// The segment belongs to no port group.
     Segment,
-    /// Not a packet.
+    /// It is no valid packet.
     Refused(Refusal),
-    /// From an adapter of this host, or to none.
+    /// It comes from an adapter of this host, or goes to none.
     NoRoute(NoRoute),
-    /// The GID is an adapter's, the Ethernet address another one's.
+    /// The GID is that of one adapter, the Ethernet address that of another.
     OtherStation,
-    /// From the Ethernet address of an adapter of this host.
+    /// It comes from the Ethernet address of an adapter of this host.
     OwnStation,
-    /// In the name of an address that another station has said to have.
+    /// It comes in the name of an address that another station has said to have.
     OtherSender,
-    /// To a multicast GID that no adapter of the group listens to.
+    /// It goes to a multicast GID that no adapter of the group listens to.
     NobodyListens,
-    /// More than a limit of the adapter lets arrive.
+    /// It exceeds a limit of the adapter for arrivals.
     OverLimit,
-    /// For an adapter of a shard that takes no more for now.
+    /// It is for an adapter of a shard that takes no more for now.
     ShardFull,
 }
 
-/// Where and when a packet came.
+/// Where and when a packet arrived.
 #[derive(Clone, Copy)]
 pub(super) struct Arrived {
     pub(super) uplink: UplinkId,
     pub(super) now: Time,
 }
 
-/// Of whom a packet says that it is.
+/// The sender that a packet names.
 type Sender = (GroupId, Gid, Neighbour);
 
 impl<M: Member, P: Port> Host<M, P> {
@@ -52,7 +52,7 @@ impl<M: Member, P: Port> Host<M, P> {
     pub(crate) fn receive(&mut self, now: Time) -> bool {
         let mut worked = false;
         for slot in 0..self.uplinks.all.len() {
-            // Out of its place, so that the host can take what it gives.
+            // Taken out of its slot, so that the host can take what it gives.
             let Some(mut uplink) = self.uplinks.all[slot].take() else {
                 continue;
             };
@@ -153,7 +153,7 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// A datagram to a multicast GID: for every member of the group that listens to it.
+    /// Takes a datagram to a multicast GID, for every member of the group that listens to it.
     fn take_of_many(
         &mut self,
         arrived: Arrived,
@@ -189,7 +189,7 @@ impl<M: Member, P: Port> Host<M, P> {
         heard.then_some(()).ok_or(Drop::NobodyListens)
     }
 
-    /// Whether the limits of a member let a packet arrive, which is charged then.
+    /// Whether the limits of a member let a packet arrive. If so, it is charged.
     fn admits_packet(
         &mut self,
         port: PortId,
@@ -204,8 +204,8 @@ impl<M: Member, P: Port> Host<M, P> {
                 info.is_some_and(|it| it.operation.is_request() && it.position.starts()),
             ),
         };
-        // What says that the member's own messages have arrived is as much as it sends, and lost, it makes
-        // the member send them again.
+        // As many acknowledgements arrive as the member sends messages, and losing one would make the member send them
+        // again.
         let is_ack = info.is_some_and(|it| it.operation == Operation::Acknowledge);
         if is_ack {
             self.charge_arrival(port, &arrives, None, now);
@@ -217,7 +217,7 @@ impl<M: Member, P: Port> Host<M, P> {
         is_admitted
     }
 
-    /// A packet for a member of this shard that the first shard has taken from an uplink and checked.
+    /// Takes a packet for a member of this shard, which the first shard has taken from an uplink and checked.
     pub(crate) fn take_packet(&mut self, port: PortId, uplink: UplinkId, frame: &[u8], now: Time) {
         if let Ok(packet) = Packet::parse(frame) {
             let mac = packet.ethernet().source();

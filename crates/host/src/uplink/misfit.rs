@@ -1,4 +1,4 @@
-//! Packets that fit no uplink: said in the log once in a while, and in the adapter's state.
+//! Packets that fit no uplink: logged once in a while, and shown in the adapter's state.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::host::Host;
 use crate::member::Member;
 use crate::port::Port;
 
-/// How often the log says of one adapter that packets do not fit, and how long its state does.
+/// How often the log reports packets of one adapter that do not fit, and how long its state does.
 const COMPLAINTS_APART: Duration = Duration::from_secs(60);
 
-/// A packet that is too long for its uplink, which counts it as such.
+/// A packet that is too long for its uplink, which has counted it.
 pub(super) struct Misfit {
     pub(super) bytes: usize,
     pub(super) mtu: u32,
@@ -45,7 +45,7 @@ impl<M: Member, P: Port> Host<M, P> {
 }
 
 impl<P> Uplinks<P> {
-    /// What is wrong with the packets of an adapter, if anything was of late.
+    /// Returns what is wrong with the packets of an adapter, if anything was lately.
     pub(super) fn fault(&self, port: PortId, now: Time) -> Option<String> {
         let misfit = self.misfits.get(&port)?;
         (now < misfit.at + COMPLAINTS_APART).then(|| misfit.to_string())

@@ -1,4 +1,4 @@
-//! Uplinks: RoCEv2 packets that leave the host and packets that come.
+//! Uplinks: RoCEv2 packets that leave the host and packets that arrive.
 //!
 //! ```text
 //!   Request, Reply ──► frame in `buffer` ──► the uplink's batch ──► its port, once a turn
@@ -7,7 +7,7 @@
 //!   frame ─► segment: whose group? ─► Packet::parse ─► Fabric::arrive: whose GID? ─► its MAC? ─► member
 //!               └──────────────────────────┴─ dropped, counted by reason ──────────────┘
 //! ```
-//! Nothing is answered before the last check, and what is answered then is bounded by the member.
+//! Nothing is answered before the last check, and answers after it are bounded by the member.
 
 mod counts;
 mod egress;
@@ -41,14 +41,14 @@ use unresolved::Unresolved;
 /// How often interfaces are looked at: MTU, up or down.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// How long queue pairs wait for an uplink that takes nothing at all. After that, what does not fit is
-/// lost as on a wire that is cut, and the queue pairs' own timers tell their owners.
+/// How long queue pairs wait for an uplink that takes nothing at all. After that, packets that do not fit are lost as
+/// on a wire that is cut, and the queue pairs' own timers tell their owners.
 const FULL_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Bytes that wait for the end of the turn before queue pairs wait, too. An uplink keeps twice as many.
+/// Most bytes that wait for the end of the turn before queue pairs wait, too. An uplink keeps twice as many.
 const WAITING_MAX: usize = 512 << 10;
 
-/// Payload that is fetched at once: packets that the kernel takes as one message.
+/// Payload that is fetched at once: as many packets as the kernel takes in one message.
 pub(crate) const TRAIN_BYTES: u32 = 64 << 10;
 
 /// One uplink.
@@ -59,12 +59,12 @@ pub struct Uplink<P> {
     counts: Counts,
     /// Frames were queued since the last flush.
     touched: bool,
-    /// The port takes no more since then; its owner reports room. With the frames sent by then.
+    /// When the port was found full, and the frames sent by then; its owner reports when there is room.
     full_since: Option<(Time, u64)>,
     refresh_at: Time,
-    /// The sender of the last packet, which need not be noted again.
+    /// The sender of the last packet; it need not be noted again.
     last: Option<(GroupId, Gid, Neighbour)>,
-    /// Members with units for it that wait for room.
+    /// Members with units for this uplink that wait for room.
     awaiting: BTreeSet<PortId>,
 }
 
@@ -79,28 +79,28 @@ impl<P> Uplink<P> {
         &self.port
     }
 
-    /// What was dropped here.
+    /// Returns what was dropped here.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 }
 
-/// All of them.
+/// All uplinks.
 pub(crate) struct Uplinks<P> {
     /// By number; a removed uplink leaves a gap.
     all: Vec<Option<Box<Uplink<P>>>>,
     pub(crate) segments: Segments,
     group_counts: GroupCounts,
     neighbours: Neighbours,
-    /// Who sends packets that fit no uplink: the last of them.
+    /// Members that send packets that fit no uplink: the last such packet of each.
     misfits: BTreeMap<PortId, Misfit>,
     unresolved: Unresolved,
     pub(crate) reports: ReportsDue,
     traces: Traces,
     buffer: Box<[u8; MAX_FRAME]>,
-    /// Bytes of all frames so far.
+    /// Bytes of all frames queued so far.
     pub(crate) queued_bytes: u64,
-    /// How often it has changed by which uplink a destination is reached.
+    /// How many times the uplink of a destination has changed.
     changes: u64,
 }
 
@@ -125,32 +125,32 @@ impl<P: Port> Uplinks<P> {
         self.all.get_mut(id.0 as usize)?.as_deref_mut()
     }
 
-    /// A member is gone.
+    /// Forgets a member that is gone.
     pub(crate) fn forget(&mut self, port: PortId) {
         self.unplug(port);
         self.leave(port);
     }
 
-    /// A member of any shard is gone.
+    /// Forgets a member of any shard that is gone.
     pub(crate) fn unplug(&mut self, port: PortId) {
         if let Some(group) = self.segments.unplug(port) {
             self.group_counts.forget(group);
         }
     }
 
-    /// A member has gone to another shard.
+    /// Forgets a member that has gone to another shard, except for its group.
     pub(crate) fn leave(&mut self, port: PortId) {
         self.misfits.remove(&port);
         self.reports.forget(port);
         self.traces.remove(port);
     }
 
-    /// Changes with every change of an answer of [`leads_to`](Self::leads_to), other than by age.
+    /// Returns a number that changes with every answer of [`leads_to`](Self::leads_to), except when entries age out.
     pub(crate) fn epoch(&self) -> u64 {
         self.changes
     }
 
-    /// The uplink behind which an address was heard; nobody hears those of many.
+    /// Returns the uplink behind which an address was heard. There is none for a multicast address.
     pub(crate) fn leads_to(&self, group: GroupId, gid: Gid, now: Time) -> Option<UplinkId> {
         let known = self.neighbours.find(group, gid, now.0);
         let known = known.filter(|_| !gid.is_multicast());
@@ -163,7 +163,7 @@ impl<P: Port> Uplinks<P> {
         uplinks.any(|uplink| uplink.is_full(now))
     }
 
-    /// Whether the uplink by which a member of a group leaves, or one of all, takes no more for now. The
+    /// Whether the uplink by which a member of a group sends, or one of all its uplinks, takes no more for now. The
     /// member waits until it does.
     pub(crate) fn holds_up(
         &mut self,
@@ -186,14 +186,14 @@ impl<P: Port> Uplinks<P> {
         uplinks.any(|uplink| self.segments.of(group, uplink.is_tunnel).is_some())
     }
 
-    /// The smallest MTU among the uplinks that a group leaves by.
+    /// Returns the smallest MTU among the uplinks that a group leaves by.
     pub(crate) fn narrowest(&self, group: GroupId) -> Option<u32> {
         let uplinks = self.all.iter().flatten();
         let carrying = uplinks.filter(|uplink| self.segments.of(group, uplink.is_tunnel).is_some());
         carrying.map(|uplink| uplink.port.mtu()).min()
     }
 
-    /// When an uplink wants a turn.
+    /// When an uplink needs a turn.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let uplinks = self.all.iter().flatten();
         let deadlines = uplinks.map(|uplink| {
@@ -215,7 +215,7 @@ impl<P: Port> Uplink<P> {
         }
     }
 
-    /// Who waited for room, if there is some now.
+    /// Returns the members that waited for room, if there is some now.
     fn take_awaiting(&mut self, now: Time) -> BTreeSet<PortId> {
         if self.awaiting.is_empty() || self.is_full(now) {
             return BTreeSet::new();
@@ -223,7 +223,7 @@ impl<P: Port> Uplink<P> {
         std::mem::take(&mut self.awaiting)
     }
 
-    /// Lets go delayed frames and looks at the interface now and then; `true` if its MTU changed.
+    /// Sends delayed frames that are due, and looks at the interface now and then; `true` if its MTU changed.
     fn tend(&mut self, now: Time) -> bool {
         let port = &mut self.port;
         if port.next_deadline().is_some_and(|due| due <= now) {
@@ -239,7 +239,7 @@ impl<P: Port> Uplink<P> {
         port.mtu() != before
     }
 
-    /// Hands queued frames on; what to watch for from now on, if that changed.
+    /// Hands on queued frames; returns what to watch for from now on, if that changed.
     fn flush(&mut self, now: Time) -> Option<Event> {
         if !std::mem::take(&mut self.touched) {
             return None;
@@ -295,18 +295,18 @@ impl<M: Member, P: Port> Host<M, P> {
         self.uplinks.all.iter().flatten().map(|uplink| &**uplink)
     }
 
-    /// What all uplinks dropped for a port group and no adapter counts, if they dropped anything.
+    /// Returns what all uplinks dropped for a port group and no adapter counts, if they dropped anything.
     pub fn group_counts(&self, group: GroupId) -> Option<&Counts> {
         self.uplinks.group_counts.of(group)
     }
 
-    /// The port of an uplink, to be changed; [`measure`](Self::measure) if that may change its MTU.
+    /// Returns the port of an uplink, to be changed; call [`measure`](Self::measure) if that may change its MTU.
     pub fn uplink_port(&mut self, id: UplinkId) -> Option<&mut P> {
         Some(&mut self.uplinks.get(id)?.port)
     }
 
-    /// Uplinks came or went: tells the fabric which groups reach other hosts, and members how large
-    /// packets may be.
+    /// Takes note that uplinks came or went: tells the fabric which groups reach other hosts, and members their path
+    /// MTU.
     fn rewire(&mut self) {
         self.uplinks.changes += 1;
         let groups: Vec<_> = self.uplinks.segments.groups().collect();
@@ -316,15 +316,15 @@ impl<M: Member, P: Port> Host<M, P> {
         self.measure();
     }
 
-    /// The same of one group.
+    /// Does so for one group.
     pub(crate) fn rewire_group(&mut self, group: GroupId) {
         let wired = self.uplinks.carries(group);
         self.shared.change(|fabric| fabric.set_wired(group, wired));
     }
 
-    /// Hands queued frames to the uplinks, lets go delayed ones, and looks at interfaces now and then.
-    /// `true` if those who waited for room can go on, peers were told something, or members are still to be told what
-    /// their ports offer.
+    /// Hands queued frames to the uplinks, sends delayed ones that are due, and looks at interfaces now and then.
+    /// `true` if members that waited for room can go on, peers were told something, or members have yet to be told
+    /// their path MTU.
     pub fn flush(&mut self, now: Time) -> bool {
         self.send_reports(now);
         let tended = self.tend_locations(now);
@@ -343,7 +343,7 @@ impl<M: Member, P: Port> Host<M, P> {
         self.make_go_on(waited) | tended | self.measuring.is_some()
     }
 
-    /// Members that waited for room go on; `true` if there are any.
+    /// Lets members that waited for room go on; `true` if there are any.
     pub(crate) fn make_go_on(&mut self, waited: impl IntoIterator<Item = PortId>) -> bool {
         let members = waited.into_iter().filter_map(|port| {
             self.members.wake(port);
@@ -353,21 +353,21 @@ impl<M: Member, P: Port> Host<M, P> {
         members.count() > 0
     }
 
-    /// An uplink is ready: one that was full may have room again.
+    /// Takes note that an uplink is ready: one that was full may have room again.
     pub fn make_room(&mut self, id: UplinkId) {
         if let Some(uplink) = self.uplinks.get(id) {
             uplink.touched |= uplink.full_since.is_some();
         }
     }
 
-    /// Begins the trace of a member's packets, or goes on with it: packets dropped so far as 8 bytes,
-    /// highest first, then records of a pcap file since the last time. `clock` is the time of day at
-    /// the host's time zero.
+    /// Begins the trace of a member's packets, or continues it; returns the number of packets dropped so far as 8
+    /// bytes, highest first, then the records of a pcap file since the last call. `clock` is the time of day at the
+    /// host's time zero.
     pub fn fetch_trace(&mut self, port: PortId, clock: Duration, now: Time) -> Vec<u8> {
         self.uplinks.traces.fetch(port, clock, now)
     }
 
-    /// What is wrong with the packets of a member, if anything was of late: a sentence.
+    /// Returns what is wrong with the packets of a member, if anything was lately: a sentence.
     pub fn fault(&self, port: PortId, now: Time) -> Option<String> {
         self.uplinks.fault(port, now)
     }

@@ -1,4 +1,4 @@
-//! Notices as packets: they leave and come where those of RoCEv2 do, and are believed as far.
+//! Notices as packets: they leave and arrive as RoCEv2 packets do, and pass the same checks.
 
 use vrdma_switch::{GroupId, Neighbour, NoRoute, PortId, UplinkId};
 use vrdma_verbs::Time;
@@ -13,7 +13,7 @@ use crate::member::Member;
 use crate::port::Port;
 use crate::transfer::FromUplink;
 
-/// Between which stations a notice goes.
+/// The stations between which a notice goes.
 #[derive(Clone, Copy)]
 struct Stations {
     from: Mac,
@@ -43,7 +43,7 @@ impl<M: Member, P: Port> Host<M, P> {
         self.send(hop, length);
     }
 
-    /// A frame that is no RoCEv2 packet.
+    /// Takes a frame that is no RoCEv2 packet.
     pub(super) fn take_notice(
         &mut self,
         arrived: Arrived,
@@ -88,7 +88,7 @@ impl<M: Member, P: Port> Host<M, P> {
         Ok(())
     }
 
-    /// A notice for a member of this shard, which was checked.
+    /// Hands over a notice for a member of this shard, which was checked.
     pub(super) fn hand_over_notice(
         &mut self,
         port: PortId,
@@ -113,7 +113,7 @@ impl<M: Member, P: Port> Host<M, P> {
 }
 
 impl<P: Port> Uplinks<P> {
-    /// Sends an answer in the name of an adapter that is gone, from a station that is none.
+    /// Sends an answer in the name of an adapter that is gone, from `NOBODY`.
     pub(crate) fn send_farewell(&mut self, farewell: &Farewell) {
         let stations = Stations {
             from: NOBODY,
@@ -132,7 +132,7 @@ impl<P: Port> Uplinks<P> {
         }
     }
 
-    /// An address is not where it was heard.
+    /// Notes that an address is not where it was heard.
     pub(crate) fn lose(&mut self, group: GroupId, gid: Gid) {
         if self.neighbours.lose(group, gid) {
             self.changes += 1;
@@ -140,7 +140,7 @@ impl<P: Port> Uplinks<P> {
     }
 }
 
-/// A notice as a packet; none between two IP versions.
+/// Makes a packet of a notice; `None` between two IP versions.
 fn packet(route: &Route, stations: Stations, notice: &Notice) -> Option<NoticePacket> {
     let addresses = Addresses::between(route.sgid, route.dgid, Default::default())?;
     let path = Path {
@@ -158,7 +158,7 @@ fn packet(route: &Route, stations: Stations, notice: &Notice) -> Option<NoticePa
     })
 }
 
-/// Whether it comes from the former host of an adapter, in whose name it is said.
+/// Whether it comes from the former host of the adapter in whose name it speaks.
 fn is_from_nobody(packet: &NoticePacket) -> bool {
     packet.notice.kind == NoticeKind::Moved && packet.path.source == NOBODY
 }

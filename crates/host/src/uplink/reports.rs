@@ -1,5 +1,5 @@
-//! What switches in front of raw uplinks have to know to pass multicast on: the groups of adapters that
-//! have no kernel to tell them. Tunnels pass everything and are not told.
+//! Membership reports for switches in front of raw uplinks, so that they pass multicast on: the groups of adapters that
+//! have no kernel to report them. Tunnels pass everything and get no reports.
 
 use vrdma_switch::{GroupId, Listener, PortId, Reports};
 use vrdma_verbs::Time;
@@ -35,7 +35,7 @@ impl ReportsDue {
 }
 
 impl<M: Member, P: Port> Host<M, P> {
-    /// Somebody on an uplink asks which groups are listened to.
+    /// Takes a query from an uplink for the groups that are listened to.
     pub fn hear_query(&mut self, group: GroupId, frame: &[u8], now: Time) {
         let random = &mut self.random;
         let reports = &mut self.uplinks.reports.reports;

@@ -6,7 +6,7 @@ use vrdma_switch::{GroupId, PortId};
 
 use crate::port::{Marks, Segment};
 
-/// The port groups that have members. A group without any takes nothing from an uplink.
+/// The port groups that have members. A group without members takes nothing from an uplink.
 #[derive(Debug, Default)]
 pub struct Segments {
     ports: BTreeMap<PortId, GroupId>,
@@ -22,7 +22,7 @@ struct Marked {
 }
 
 impl Segments {
-    /// A member was plugged into a group, whose marks these are.
+    /// Plugs a member into a group that has these marks.
     pub fn plug(&mut self, port: PortId, group: GroupId, marks: Marks) {
         self.unplug(port);
         self.ports.insert(port, group);
@@ -41,7 +41,7 @@ impl Segments {
         }
     }
 
-    /// A member is gone: its group, if that was the last one.
+    /// Unplugs a member; returns its group if it was the last one.
     pub fn unplug(&mut self, port: PortId) -> Option<GroupId> {
         let group = self.ports.remove(&port)?;
         let marked = self.groups.get_mut(&group)?;
@@ -54,17 +54,17 @@ impl Segments {
         Some(group)
     }
 
-    /// The group of a frame that came.
+    /// Returns the group of a frame that arrived.
     pub fn group(&self, segment: Segment) -> Option<GroupId> {
         self.by_segment.get(&segment).copied()
     }
 
-    /// What marks a group's frames on an uplink; `None` if they must not leave by it.
+    /// Returns the segment of a group's frames on an uplink; `None` if they must not leave by it.
     pub fn of(&self, group: GroupId, is_tunnel: bool) -> Option<Segment> {
         self.groups.get(&group)?.marks.on(is_tunnel)
     }
 
-    /// All groups with members.
+    /// Returns all groups with members.
     pub fn groups(&self) -> impl Iterator<Item = GroupId> {
         self.groups.keys().copied()
     }

@@ -1,7 +1,7 @@
 //! Packets of one adapter for `vrdma trace`, as they pass its uplinks.
 //!
-//! A trace begins when somebody asks for what it has, and ends when nobody has asked for a while.
-//! Messages between adapters of this host are no packets, and nobody sees them here.
+//! A trace begins when somebody asks for its records, and ends when nobody has asked for a while. Messages between
+//! adapters of this host are no packets and are not traced.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 use vrdma_wire::pcap_record;
 
-/// Bytes that wait for being fetched; further packets are counted only.
+/// Most bytes that wait to be fetched; further packets are only counted.
 const KEPT_BYTES_MAX: usize = 8 << 20;
 
-/// A trace that nobody fetched from for so long is over.
+/// A trace ends when nobody has fetched from it for this long.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(5);
 
-/// One adapter's.
+/// The trace of one adapter.
 struct Trace {
     /// Records of a pcap file.
     records: Vec<u8>,
@@ -47,7 +47,7 @@ impl Trace {
         self.records.extend_from_slice(frame);
     }
 
-    /// Packets dropped so far, then the records since the last time.
+    /// Returns the number of packets dropped so far, then the records since the last call.
     fn fetch(&mut self, now: Time) -> Vec<u8> {
         self.fetched = now;
         let records = std::mem::take(&mut self.records);
@@ -55,7 +55,7 @@ impl Trace {
     }
 }
 
-/// Those that are going on.
+/// The traces that are going on.
 #[derive(Default)]
 pub(super) struct Traces(BTreeMap<PortId, Trace>);
 
@@ -65,21 +65,21 @@ impl Traces {
         self.0.contains_key(&port)
     }
 
-    /// Begins an adapter's trace, or goes on with it; what it has got since the last time.
+    /// Begins an adapter's trace, or continues it; returns what it has got since the last call.
     pub(super) fn fetch(&mut self, port: PortId, clock: Duration, now: Time) -> Vec<u8> {
         let trace = self.0.entry(port).or_insert_with(|| Trace::new(now));
         trace.clock = clock;
         trace.fetch(now)
     }
 
-    /// An adapter is gone.
+    /// Ends the trace of an adapter that is gone.
     pub(super) fn remove(&mut self, port: PortId) {
         self.0.remove(&port);
     }
 
-    /// An adapter's packet passes.
+    /// Adds a packet of an adapter to its trace, if there is one.
     pub(super) fn add(&mut self, port: PortId, frame: &[u8], now: Time) {
-        // Nearly always there is none.
+        // Nearly always there is no trace.
         if self.0.is_empty() {
             return;
         }

@@ -1,11 +1,11 @@
-//! Packets whose destination has not said yet which station it is.
+//! Packets whose destination has not said yet which station it has.
 //!
 //! ```text
 //!   no station known ──► keep the packet, ask ──► answer heard ──► fill in the address, send
 //!                              └ asked again with the next packet      └ none in time: dropped, counted
 //! ```
-//! Queue pairs of guests know the station: their kernels asked. Those of processes do not. The ICRC
-//! does not cover the Ethernet header, so the frame is made before the address is known.
+//! Queue pairs of guests know the station: their kernels asked. Those of processes do not. The ICRC does not cover the
+//! Ethernet header, so the frame is made before the station is known.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,13 +20,13 @@ use crate::host::Host;
 use crate::member::Member;
 use crate::port::Port;
 
-/// Packets that wait, of all adapters together: 256 KiB at most. Further ones are dropped.
+/// Most packets that wait, of all adapters together: 256 KiB at most. Further ones are dropped.
 const WAITING_MAX: usize = 64;
 
-/// How long a packet waits. A connection sends it again by then.
+/// How long a packet waits. By then a connection has sent it again.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often one address is asked for.
+/// Least time between two questions for one address.
 const QUESTIONS_APART: Duration = Duration::from_millis(100);
 
 /// One packet.
@@ -37,7 +37,7 @@ struct Waiting {
     since: Time,
 }
 
-/// The packets and the last question.
+/// The waiting packets and the last question.
 #[derive(Default)]
 pub(super) struct Unresolved {
     packets: VecDeque<Waiting>,
@@ -45,8 +45,8 @@ pub(super) struct Unresolved {
 }
 
 impl Unresolved {
-    /// The groups of the packets that are dropped now: of those that waited too long, and of this one if there
-    /// is no room for it.
+    /// Keeps a packet. Returns the groups of the packets that are dropped: of those that waited too long, and of this
+    /// one if there is no room for it.
     fn keep(&mut self, waiting: Waiting) -> Vec<GroupId> {
         let now = waiting.since;
         let mut dropped = Vec::new();
@@ -85,20 +85,20 @@ impl Unresolved {
     }
 }
 
-/// Who asks for whose address.
+/// A question for the owner of an address.
 #[derive(Clone, Copy)]
 struct Question {
     group: GroupId,
-    /// Station that asks.
+    /// The station that asks.
     mac: Mac,
-    /// Its address.
+    /// Address of the station that asks.
     ours: Gid,
     wanted: Gid,
     now: Time,
 }
 
 impl<M: Member, P: Port> Host<M, P> {
-    /// Keeps the front of the buffer until somebody says which station `hop` leads to.
+    /// Keeps the first bytes of the buffer until the station of `hop` is known.
     pub(super) fn wait(&mut self, hop: Hop<'_>, length: usize) {
         let uplinks = &mut self.uplinks;
         let dropped = uplinks.unresolved.keep(Waiting {
@@ -145,7 +145,7 @@ impl<M: Member, P: Port> Host<M, P> {
         known
     }
 
-    /// An address of another host has said where it is: what has waited for it is sent.
+    /// Notes where an address of another host is, and sends what has waited for it.
     pub fn learn(&mut self, group: GroupId, gid: Gid, neighbour: Neighbour, now: Time) {
         let uplinks = &mut self.uplinks;
         if uplinks.neighbours.hear(group, gid, neighbour, now.0) {
@@ -158,7 +158,7 @@ impl<M: Member, P: Port> Host<M, P> {
 }
 
 impl<P: Port> Uplinks<P> {
-    /// Asks whose an address is, unless that was done just now.
+    /// Asks who has an address, unless that was done just now.
     fn ask(&mut self, asked: Question) {
         let Question { group, wanted, .. } = asked;
         if self.unresolved.asks(group, wanted, asked.now)
@@ -181,7 +181,7 @@ impl<P: Port> Uplinks<P> {
         }
     }
 
-    /// Sends a frame to everybody in a group on other hosts.
+    /// Sends a frame to all stations of a group on other hosts.
     fn broadcast(&mut self, group: GroupId, frame: &[u8]) {
         for uplink in self.all.iter_mut().flatten() {
             if let Some(segment) = self.segments.of(group, uplink.is_tunnel) {

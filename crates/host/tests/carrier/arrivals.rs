@@ -1,4 +1,4 @@
-//! Limits of what arrives for a station, by whatever way, and of messages.
+//! Limits for what arrives for a station, locally or from an uplink, and for messages.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn stations<const N: usize>(host: &mut Carrier) -> [PortId; N] {
     std::array::from_fn(|at| add(host, at as u8 + 1, 0))
 }
 
-/// What one limit of a station has done.
+/// Returns the effects of one limit of a station.
 fn effects(host: &mut Carrier, port: PortId, limit: Limit) -> vrdma_switch::Effects {
     station(host, port).policy.effects(&[limit])
 }

@@ -1,4 +1,4 @@
-//! Two uplinks, of which one is full.
+//! Two uplinks, one of them full.
 
 use vrdma_switch::{GroupId, Neighbour, PortId, UplinkId};
 use vrdma_verbs::Time;
@@ -18,7 +18,7 @@ struct Fork {
     peers: [Peer; 2],
 }
 
-/// One of those.
+/// One of those peers.
 struct Peer {
     host: Carrier,
     port: PortId,
@@ -74,7 +74,7 @@ impl Fork {
         }
     }
 
-    /// Writes to the peer behind an uplink, as far as it comes.
+    /// Writes to the peer behind an uplink, as far as the write gets.
     fn write(&mut self, uplink: usize, id: u64) {
         let remote = self.peers[uplink].station().remote();
         let station = station(&mut self.host, self.port);
@@ -82,7 +82,7 @@ impl Fork {
         self.run();
     }
 
-    /// Lets the peer behind an uplink read, as far as it comes.
+    /// Lets the peer behind an uplink read, as far as the read gets.
     fn let_read(&mut self, uplink: usize, id: u64) {
         let remote = station(&mut self.host, self.port).remote();
         let peer = &mut self.peers[uplink];
@@ -91,14 +91,14 @@ impl Fork {
         self.run();
     }
 
-    /// The uplink takes frames again.
+    /// Makes the uplink take frames again.
     fn empty(&mut self, uplink: usize) {
         self.wires[uplink].set_full(false);
         self.host.make_room(UplinkId(uplink as u32));
         self.run();
     }
 
-    /// Moves everything that moves at once.
+    /// Moves everything that moves without time passing.
     fn run(&mut self) {
         let mut moved = true;
         while moved {
@@ -112,7 +112,7 @@ impl Fork {
         }
     }
 
-    /// Writes to a full uplink until somebody has to wait for it.
+    /// Writes to a full uplink until a write has to wait for it.
     fn fill(&mut self, uplink: usize) {
         self.wires[uplink].set_full(true);
         self.write(uplink, 100);

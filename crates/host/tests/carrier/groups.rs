@@ -13,7 +13,7 @@ const NOW: Time = Time(1_000_000_000_000);
 const SECOND: Duration = Duration::from_secs(1);
 const GIGABIT: u64 = 1_000_000_000;
 
-/// Three stations that send to one each, all of a group with a limit.
+/// Adds three stations that each send to one other, all in a group with a limit.
 fn limited_group(host: &mut Carrier, limit: Limit, length: u32) -> ([Greedy; 3], Arc<Policy>) {
     let group = Arc::<Policy>::default();
     group.set_rate(limit, NonZeroU64::new(GIGABIT));

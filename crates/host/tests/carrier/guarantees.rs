@@ -1,4 +1,4 @@
-//! What is guaranteed to stations that others would leave little to.
+//! Guarantees of stations that others would leave little to.
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const GIGABIT: u64 = 1_000_000_000;
 /// Bytes a second that the host carries in these tests.
 const CARRIED: u64 = 10 * GIGABIT / 8;
 
-/// A light station beside a heavy group of ten.
+/// Adds a light station beside a heavy group of ten.
 fn crowded(host: &mut Carrier, length: u32) -> (Arc<Policy>, Greedy, Vec<Greedy>) {
     let [light, heavy] = [(); 2].map(|()| Arc::<Policy>::default());
     heavy.set_weight(NonZeroU32::new(100).unwrap());
@@ -29,7 +29,7 @@ fn crowded(host: &mut Carrier, length: u32) -> (Arc<Policy>, Greedy, Vec<Greedy>
     (light, one, others)
 }
 
-/// Bytes a second that the light one sends.
+/// Returns the bytes a second that the light station sends.
 fn rate(host: &mut Carrier, from: Time, one: &mut Greedy, others: &mut [Greedy]) -> u64 {
     let (mut ns, before) = (0, one.moved);
     while ns < 200_000_000 {

@@ -36,7 +36,7 @@ impl World {
         Self { host, port, wire }
     }
 
-    /// Sends a frame in a network and lets the host take it.
+    /// Sends a frame in a VXLAN network and lets the host take it.
     fn send(&mut self, vni: u32, frame: &[u8]) {
         self.wire.arrive((Segment::Vni(vni), frame.to_vec()));
         run(&mut self.host, NOW);
@@ -46,7 +46,7 @@ impl World {
         self.host.uplinks().next().unwrap().counts().by_reason()
     }
 
-    /// What was dropped for the station's port group.
+    /// Returns what was dropped for the station's port group.
     fn group_drops(&self) -> BTreeMap<String, u64> {
         let counts = self.host.group_counts(GroupId(0));
         counts.map(Counts::by_reason).unwrap_or_default()
@@ -57,7 +57,7 @@ impl World {
     }
 }
 
-/// What a stranger can say about itself and its packet.
+/// The fields that a stranger can choose in its packet.
 struct Forged {
     to: Mac,
     from: Mac,
@@ -74,7 +74,7 @@ const PLAIN: Forged = Forged {
     pkey: Pkey::DEFAULT,
 };
 
-/// A SEND to a queue pair that nobody has.
+/// Makes a SEND to a queue pair that does not exist.
 fn packet(forged: &Forged) -> Vec<u8> {
     let number = Qpn::new(0x12_3456).unwrap();
     let mut bth = Bth::new(Opcode::RC_SEND_ONLY, number, Psn::new(7));
@@ -82,7 +82,7 @@ fn packet(forged: &Forged) -> Vec<u8> {
     packet_of(forged, bth, Extension::Nothing, 64)
 }
 
-/// A datagram of management, or one that is almost.
+/// Makes a management datagram, or one that is nearly valid.
 fn datagram(forged: &Forged, qkey: Qkey, length: usize) -> Vec<u8> {
     let bth = Bth::new(Opcode::UD_SEND_ONLY, Qpn::GSI, Psn::new(7));
     let source = Qpn::GSI;
@@ -248,7 +248,7 @@ fn a_flood_of_anything_leaves_the_host_as_it_was() {
     let good = packet(&PLAIN);
     let mut random = fastrand::Rng::with_seed(0x9e37_79b9);
     for _ in 0..2000 {
-        // Behind the port, by which the kernel knows it for RoCEv2.
+        // Random bytes after the UDP port, by which the kernel recognizes RoCEv2.
         let mut frame = good.clone();
         frame[42..].fill_with(|| random.u8(..));
         world.send(VNI, &frame);

@@ -1,4 +1,4 @@
-//! What a station with a limit sends, and what its neighbours notice of it.
+//! What a station with a limit sends, and what its neighbours notice.
 
 use std::num::NonZeroU64;
 use std::time::Duration;

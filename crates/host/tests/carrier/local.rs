@@ -92,7 +92,7 @@ fn data_and_refusals_are_heard_in_their_turn() {
     let mut expected: Vec<_> = (0..4).map(|id| (id, Status::Success)).collect();
     expected.extend([(4, Status::RemAccess), (5, Status::WrFlush)]);
     assert_eq!(station(&mut host, a).completed(), expected);
-    // Two writes, data, a write, a refusal.
+    // Answers: two for writes, READ data, one for a write, a refusal.
     assert_eq!(station(&mut host, a).answers, 4);
 }
 

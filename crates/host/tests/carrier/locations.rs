@@ -1,4 +1,4 @@
-//! A station stands still and goes on elsewhere: those who are connected to it wait, and find it.
+//! A station stands still and goes on elsewhere: the stations connected to it wait, and find it.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use vrdma_wire::{Notice, NoticeKind, NoticePacket};
 
 use crate::world::*;
 
-/// How long a station is away: longer than two time-outs of 67 ms take.
+/// How long a station is away: longer than two time-outs of 67 ms.
 const AWAY: Duration = Duration::from_millis(900);
 
 const BYTES: u32 = 64;
 
-/// Says which frames are lost.
+/// Tells which frames are lost.
 type Loses = Box<dyn FnMut(&[u8]) -> bool>;
 
-/// Hosts on one wire, which each has an end of. The first station stays at the first host, where a third one may be.
+/// Hosts with one end each of one wire. The first station stays at the first host; a third station may be there, too.
 struct World {
     hosts: Vec<Carrier>,
     wires: Vec<Wire>,
     ports: [PortId; 2],
     qps: [QpId; 2],
-    /// Of the second station.
+    /// Host of the second station.
     place: usize,
     now: Time,
     loses: Loses,
@@ -50,7 +50,7 @@ impl World {
             notices: Vec::new(),
             clock: 0,
         };
-        // Impatient: a time-out, and another one.
+        // Impatient: one retry.
         world.qps = [0, 1].map(|at| world.station(at).create_qp());
         let qps = world.qps;
         let names = [0, 1].map(|at| world.station(at).name(qps[at]));
@@ -91,7 +91,7 @@ impl World {
         }
     }
 
-    /// Time passes as far as anybody waits for it, and to the end.
+    /// Lets time pass in steps to each deadline, and to the end.
     fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         self.run();
@@ -124,12 +124,12 @@ impl World {
         self.run();
     }
 
-    /// It goes on at a host, maybe where it was.
+    /// Makes the second station go on at a host, perhaps at the same one.
     fn go_on(&mut self, to: usize, tells: bool) {
         self.clock += 1;
         let (epoch, now, port, from) = (self.clock, self.now, self.ports[1], self.place);
         if to != from {
-            // What waits at the source for its return.
+            // The station at the source that waits for its return.
             let waits = Station::new(2, gid(2));
             let here = station(&mut self.hosts[from], port);
             let mut station = std::mem::replace(here, waits);
@@ -168,7 +168,7 @@ fn nobody_gives_up_while_a_station_is_on_its_way() {
         assert_eq!(world.station(0).hca.counters().retries, 0);
         let is_local = from == 0 && to == 0;
         assert_eq!(world.notices.is_empty(), is_local, "from hand to hand");
-        // All has been acknowledged, and is not said again.
+        // Everything was acknowledged, and is not said again.
         world.notices.clear();
         world.pass(AWAY);
         assert_eq!(world.notices, []);
@@ -221,7 +221,7 @@ fn who_missed_that_it_stands_still_hears_so_when_it_sends() {
     assert_eq!(world.station(0).completed(), DONE);
 }
 
-/// Who asks at the former host, because no switch on the way has heard of the new one, is told so.
+/// A peer that asks at the former host, because no switch on the way has heard of the new one, is told so.
 #[test]
 fn the_former_host_says_that_it_is_gone() {
     let mut world = World::new(1);
@@ -253,7 +253,7 @@ fn a_long_pause_is_asked_about_and_a_silent_one_ends() {
     assert_eq!(ended, [(1, Status::RetryExc)], "nobody hangs for ever");
 }
 
-/// Two that are connected stand still, and go on one after the other.
+/// Two connected stations stand still, and go on one after the other.
 #[test]
 fn two_stations_on_their_way() {
     let mut world = World::new(1);
@@ -265,7 +265,7 @@ fn two_stations_on_their_way() {
     world.hosts[0].tell_paused(port, now);
     world.post();
     world.pass(AWAY);
-    // The first one goes on, as at a host that knows nothing of what was said.
+    // The first one goes on, as at a host that knows nothing of the notices.
     let mut first = world.hosts[0].remove(port).unwrap();
     first.come_anew();
     (first.is_still, first.epoch) = (false, epoch + 1);
@@ -289,7 +289,7 @@ fn who_forges_a_notice_is_not_believed() {
     world.clock += 5;
     world.go_on(1, true);
     world.notices.clear();
-    // As if it came from an address of the host itself, for another station, or about somebody else.
+    // Notices as if from an address of the host itself, for another station, or about somebody else.
     let station = world.station(0);
     let (mac, own) = (station.mac, station.gid);
     let theirs = world.station(1).mac;
@@ -339,7 +339,7 @@ fn who_forges_a_notice_is_not_believed() {
     assert_eq!(counts["other-station"], 1);
 }
 
-/// An adapter that leaves this shard waits for nobody: its new one knows nothing of the pause.
+/// An adapter that leaves this shard no longer waits for peers: its new shard knows nothing of the pause.
 #[test]
 fn who_leaves_waits_no_longer() {
     let mut world = World::new(1);

@@ -1,4 +1,4 @@
-//! The carrier between stations that are engines and nothing else, over wires that are vectors.
+//! The carrier between stations that are plain engines, over wires that are vectors.
 
 mod arrivals;
 mod full;

@@ -1,5 +1,5 @@
-//! A station goes to the other host while somebody is connected to it, as a machine does that is saved here and
-//! restored there: its queue pair has the same number there and goes on where it was.
+//! A station goes to the other host while a peer is connected to it, like a machine that is saved here and restored
+//! there: its queue pair keeps its number there and goes on where it was.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use vrdma_verbs::work::{SendOp, Status};
 
 use crate::world::*;
 
-/// Longer than an acknowledgement waits for an answer that it could go with.
+/// Longer than an acknowledgement waits for an answer to leave with.
 const REST: Duration = Duration::from_micros(100);
 
 /// Messages of single packets, before the move and after it.
@@ -18,7 +18,7 @@ const MESSAGES: u64 = 3;
 
 const BYTES: u32 = 64;
 
-/// Two hosts and a wire. The first host has the first station for good; the other one comes and goes.
+/// Two hosts and a wire. The first station stays at the first host; the second one comes and goes.
 struct World {
     hosts: [Carrier; 2],
     wires: [Wire; 2],
@@ -57,7 +57,7 @@ impl World {
         station(&mut self.hosts[self.places[at]], self.ports[at])
     }
 
-    /// Until nothing moves, also a while later.
+    /// Runs until nothing moves, then once more a while later.
     fn run(&mut self) {
         self.run_now();
         self.now = self.now + REST;
@@ -75,7 +75,7 @@ impl World {
         }
     }
 
-    /// Messages in both directions arrive; whether they went over the wire.
+    /// Lets messages arrive in both directions; whether they went over the wire.
     fn talk(&mut self, first: u8) -> bool {
         self.crossed = false;
         for (byte, from) in (first..).zip([0, 1].repeat(MESSAGES as usize)) {
@@ -92,7 +92,7 @@ impl World {
         self.crossed
     }
 
-    /// The second station goes on at another host.
+    /// Makes the second station go on at another host.
     fn go(&mut self, to: usize) {
         let mut station = self.hosts[self.places[1]].remove(self.ports[1]).unwrap();
         station.come_anew();

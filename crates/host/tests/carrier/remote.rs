@@ -41,7 +41,7 @@ impl Pair {
         }
     }
 
-    /// Moves everything that moves at once.
+    /// Moves everything that moves without time passing.
     fn run(&mut self, now: Time) {
         loop {
             self.hosts.iter_mut().for_each(|host| run(host, now));
@@ -186,8 +186,7 @@ fn an_uplink_without_more_is_looked_at_once() {
     }
 }
 
-/// Once B has answered some messages of A at once, it sends nothing before the answer, and one batch
-/// has both.
+/// Once B has answered several messages of A at once, it sends nothing before the answer, and one batch has both.
 #[test]
 fn an_acknowledgement_and_an_answer_leave_together() {
     let mut pair = Pair::new();

@@ -19,7 +19,7 @@ use crossing::*;
 
 const NOW: Time = Time(0);
 
-/// More than a request takes along to another shard.
+/// Bytes: more than a request takes along to another shard.
 const LONG: u32 = 65;
 
 const SHARDS: u16 = 2;

@@ -1,4 +1,4 @@
-//! Who gets a turn, and when.
+//! Which stations get a turn, and when.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::world::*;
 
 const NOW: Time = Time(1_000_000_000_000);
 
-/// So many stations that nothing happens to.
+/// Adds this many stations to which nothing happens.
 fn crowd(host: &mut Carrier, stations: u8) -> Vec<PortId> {
     let ports = (1..=stations).map(|number| add(host, number, 0)).collect();
     run(host, NOW);
@@ -23,7 +23,7 @@ fn looks(host: &Carrier, port: PortId) -> u32 {
     host.member(port).unwrap().polls
 }
 
-/// Turns in which nothing moves, until the host wants one by itself; by then.
+/// Makes a turn in which nothing moves; returns when the host wants the next one by itself.
 fn rest(host: &mut Carrier, now: Time) -> Time {
     assert!(!host.turn(now) && !host.flush(now));
     host.next_deadline().unwrap()
@@ -152,8 +152,8 @@ fn polled_stations_are_looked_at_in_each_turn_until_they_sleep() {
     assert!(!host.fall_asleep(), "it has rung already");
 }
 
-/// A carrier with two stations of programs, of which the first one sends two messages to the second or to itself: how many turns
-/// each of the two got for that.
+/// Makes a carrier with two stations of programs, of which the first sends two messages to the second or to itself.
+/// Returns how many turns each of the two got for that.
 fn turns_for_two_messages(to_itself: bool) -> [u32; 2] {
     let mut host = Carrier::new(1);
     let ports = crowd(&mut host, 2);

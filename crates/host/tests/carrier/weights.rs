@@ -10,7 +10,7 @@ use crate::world::*;
 
 const NOW: Time = Time(1_000_000_000_000);
 
-/// A station with several queue pairs, each to a station of its own.
+/// Adds a station with several queue pairs, each to a station of its own.
 fn tenant(host: &mut Carrier, number: u8, length: u32) -> [Greedy; 4] {
     let from = add(host, number, 0);
     [1, 2, 3, 4].map(|peer| {
@@ -24,7 +24,7 @@ fn set_weight(host: &mut Carrier, port: PortId, weight: u32) {
     station(host, port).policy.set_weight(weight);
 }
 
-/// Bytes that tenants have moved after so many turns.
+/// Returns the bytes that tenants have moved after `turns` turns.
 fn moved<const N: usize>(
     host: &mut Carrier,
     tenants: &mut [[Greedy; 4]; N],
@@ -104,7 +104,7 @@ fn a_light_stations_message_waits_no_longer_beside_heavy_ones() {
     }
 }
 
-/// A port group's policy, and stations of it that each send to one station of their own.
+/// Makes a port group's policy, and stations of the group that each send to one station of their own.
 fn group_of(
     host: &mut Carrier,
     group: u32,
@@ -115,14 +115,14 @@ fn group_of(
     let greedy = stations.map(|number| {
         let ports = [2 * number, 2 * number + 1];
         let ports = ports.map(|number| add_limited(host, number, group, &policy));
-        // Enough to send for a whole turn, with messages of any length.
+        // Enough to fill a whole turn, with messages of any length.
         [(); 3].map(|()| Greedy::between(host, ports, length))
     });
     let greedy = greedy.flatten().collect();
     (policy, greedy)
 }
 
-/// Bytes that groups have moved after so many turns.
+/// Returns the bytes that groups have moved after `turns` turns.
 fn moved_of(host: &mut Carrier, groups: &mut [Vec<Greedy>; 2], turns: usize) -> [u64; 2] {
     let sum = |group: &Vec<Greedy>| group.iter().map(|it| it.moved).sum::<u64>();
     let before = groups.each_ref().map(sum);

@@ -1,4 +1,4 @@
-//! The areas of memory in which the records are, and where each is.
+//! The memory areas that hold the records, and where each is.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -6,43 +6,43 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use vrdma_keep::{Area, Capacity, Inherited, Record, Records};
 use vrdma_process::{Remembered, cm};
 
-/// Of one shard: as many queue pairs, regions and the like as its adapters may have together. Pages that
-/// nothing was written to take no memory.
+/// Capacity of one shard: as many queue pairs, regions and the like as its adapters may have together. Pages that were
+/// never written take no memory.
 const SHARD: Capacity = Capacity {
     small: 1 << 20,
     large: 1 << 18,
 };
 
-/// Of rdma_cm: as many identifiers, connections and waiting events as there may be of all programs that a machine
-/// runs. A program whose things find no room does not survive, and learns that then.
+/// Capacity of rdma_cm: as many identifiers, connections and waiting events as all programs of a machine may have. A
+/// program whose objects find no room does not survive, and learns that then.
 pub(super) const CM_CAPACITY: Capacity = Capacity {
     small: 1 << 15,
     large: 1 << 16,
 };
 
-/// The kinds of the root area's records: where a shard's area is, and where the others are.
+/// Kinds of the root area's records: where the area of a shard is, and where the others are.
 const AREA: u16 = 1;
 pub(super) const CHANGES: u16 = 2;
 pub(super) const CM: u16 = 3;
 pub(super) const ETHERNET: u16 = 4;
 pub(super) const COUNTS: u16 = 5;
 
-/// Of the Ethernet: the ports of as many adapters as a daemon may have.
+/// Capacity of the Ethernet: ports of as many adapters as a daemon may have.
 pub(super) const ETHERNET_CAPACITY: Capacity = Capacity {
     small: 1 << 16,
     large: 1,
 };
 
-/// Where a shard writes down what its adapters do, and that area's descriptor.
+/// The records of what a shard's adapters do, and the descriptor of their area.
 pub(super) type ShardArea = (Records, OwnedFd);
 
-/// The areas of all shards, and what those of the worker before had.
+/// The areas of all shards, and the records of the worker before in them.
 pub(super) struct ShardAreas {
     pub(super) areas: Vec<ShardArea>,
     pub(super) remembered: Vec<(Records, Remembered)>,
 }
 
-/// The areas of so many shards, and of as many as there were, with what those have.
+/// Opens the areas that the worker before had, and as many more as the shards need; returns them with their records.
 pub(super) fn open_shards(
     table: &Records,
     found: &[Record],
@@ -83,24 +83,24 @@ pub(super) fn open_cm(area: &OwnedFd) -> io::Result<(Records, cm::Past)> {
     Ok((records, past))
 }
 
-/// Which adapter a record is about.
+/// Returns the adapter that a record is about.
 fn adapter_of(record: &Record) -> u32 {
     (record.key >> 32) as u32
 }
 
-/// A shard and the number of its area's descriptor.
+/// Returns a shard and the number of its area's descriptor.
 fn place(record: &Record) -> Option<(u64, RawFd)> {
     let number = number(record)?;
     (record.kind == AREA).then_some((record.key, number))
 }
 
-/// The number of an area's descriptor.
+/// Returns the number of an area's descriptor.
 pub(super) fn number(record: &Record) -> Option<RawFd> {
     let number = record.bytes.as_slice().try_into().ok()?;
     Some(RawFd::from_le_bytes(number))
 }
 
-/// A new area, which the next worker finds in the table.
+/// Creates an area, which the next worker finds in the table.
 pub(super) fn create(
     table: &Records,
     kind: u16,

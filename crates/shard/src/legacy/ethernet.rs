@@ -1,6 +1,6 @@
 //! What is connected at the ports of the Ethernet: QEMUs, and the host's own interfaces.
 //!
-//! A descriptor is written down when it is there, and forgotten before it is closed.
+//! A descriptor is recorded once it exists, and forgotten before it is closed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,10 +21,10 @@ struct PortRecord {
     name: String,
     #[prost(int32, tag = "2")]
     descriptor: RawFd,
-    /// It may be amid a frame.
+    /// The stream may have stopped inside a frame.
     #[prost(bool, tag = "3")]
     cut: bool,
-    /// Of an interface: the addresses that it was made with.
+    /// Addresses that an interface was made with; `None` for a QEMU.
     #[prost(string, optional, tag = "4")]
     interface: Option<String>,
 }
@@ -48,7 +48,7 @@ impl fmt::Debug for Ports {
 }
 
 impl Ports {
-    /// Takes what was found, with its descriptors.
+    /// Takes over the records found, with their descriptors.
     pub(super) fn new(records: Records, found: &[Record], inherited: &mut Inherited) -> Self {
         let mut left = BTreeMap::new();
         for record in found {
@@ -60,7 +60,7 @@ impl Ports {
                 left.insert(port.name.clone(), (port, fd));
             }
         }
-        // Whoever follows this worker before a port is plugged finds it no more, and its QEMU connects again.
+        // A worker that follows this one before a port is plugged no longer finds it, and its QEMU connects again.
         records.commit();
         let state = Mutex::new(State {
             left,
@@ -69,24 +69,24 @@ impl Ports {
         Self { records, state }
     }
 
-    // What a thread that panicked left is a map that was changed or was not.
+    // A thread that panicked leaves a map that was changed or was not.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection of a QEMU.
+    /// Returns the connection of a QEMU.
     pub(super) fn take_stream(&self, name: &str) -> Option<OwnedFd> {
         let (port, fd) = self.state().left.remove(name)?;
         port.interface.is_none().then_some(fd)
     }
 
-    /// The interface that was made with these addresses.
+    /// Returns the interface that was made with these addresses.
     pub(super) fn take_interface(&self, name: &str, addresses: &str) -> Option<OwnedFd> {
         let (port, fd) = self.state().left.remove(name)?;
         (port.interface.as_deref() == Some(addresses)).then_some(fd)
     }
 
-    /// Closes what no port has taken.
+    /// Returns the descriptors that no port has taken, to be closed.
     pub(super) fn take_rest(&self) -> Vec<OwnedFd> {
         let left = std::mem::take(&mut self.state().left);
         left.into_values().map(|(_, fd)| fd).collect()
@@ -159,7 +159,7 @@ mod tests {
         large: 1,
     };
 
-    /// What the next worker finds, with these descriptors open.
+    /// Returns what the next worker finds if these descriptors are open.
     fn next(area: &OwnedFd, open: &[&OwnedFd]) -> Ports {
         let (records, found, _) = Records::open(area.as_fd(), |_| 0).unwrap();
         let open = open.iter();

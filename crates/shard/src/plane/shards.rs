@@ -1,4 +1,4 @@
-//! The control plane's end of all shards: which one has an adapter, and what is asked of one or of all.
+//! The control plane's end of all shards: which one has an adapter, and questions to one or all.
 
 mod dropped;
 mod following;
@@ -21,10 +21,10 @@ use vrdma_threads::{Inbox, Known, Line, NotDone, Reply, UplinkChange, UplinkSnap
 
 use super::{AdapterSnapshot, ShardCommand, ShardLoad};
 
-/// Adapters whose listeners are asked for at once: each takes the first shard a lookup.
+/// Most adapters whose listeners are asked for at once: each takes the first shard a lookup.
 const LISTENERS_AT_ONCE: usize = 256;
 
-/// Where each adapter is, and how many each shard has.
+/// Which shard each adapter is at, and how many each shard has.
 #[derive(Debug)]
 struct Places {
     shards: BTreeMap<PortId, ShardId>,
@@ -45,7 +45,7 @@ impl Places {
     }
 }
 
-/// See the module.
+/// A handle of all shards; see the module.
 #[derive(Clone, Debug)]
 pub struct Shards {
     lines: Arc<[Line<ShardCommand>]>,
@@ -54,7 +54,7 @@ pub struct Shards {
 }
 
 impl Shards {
-    /// A handle, and the inbox of each shard's thread.
+    /// Makes a handle, and the inbox of each shard's thread.
     ///
     /// # Errors
     /// The system is out of descriptors.
@@ -73,22 +73,22 @@ impl Shards {
         Ok((shards, inboxes))
     }
 
-    /// How many there are.
+    /// Returns the number of shards.
     pub fn count(&self) -> u16 {
         self.lines.len() as u16
     }
 
-    /// The threads, by number.
+    /// Returns the threads' signs of life, by number.
     pub fn vitals(&self) -> impl Iterator<Item = &Arc<Vital>> {
         self.lines.iter().map(Line::vital)
     }
 
-    /// What the threads know together.
+    /// Returns what the threads know together.
     pub fn known(&self) -> &Known {
         &self.known
     }
 
-    /// Who may use an adapter from now on. What is open stays open.
+    /// Sets who may use an adapter from now on. What is open stays open.
     pub fn admit(&self, port: PortId, admitted: Admitted) {
         self.known.processes.admission.set(port, admitted);
     }
@@ -102,22 +102,22 @@ impl Shards {
         &self.lines[0]
     }
 
-    // What a thread that panicked left is a map that was changed or was not.
+    // A thread that panicked leaves a map that was changed or was not.
     fn places(&self) -> MutexGuard<'_, Places> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The shard that serves an adapter.
+    /// Returns the shard that serves an adapter.
     pub fn shard_of(&self, port: PortId) -> Option<ShardId> {
         self.places().shards.get(&port).copied()
     }
 
-    /// How many adapters each shard has.
+    /// Returns how many adapters each shard has.
     pub fn adapter_counts(&self) -> Vec<u32> {
         self.places().counts.clone()
     }
 
-    /// The shard with the fewest adapters.
+    /// Returns the shard with the fewest adapters.
     fn least_loaded(&self) -> ShardId {
         let places = self.places();
         let counts = (0..).map(ShardId).zip(&places.counts);
@@ -128,7 +128,7 @@ impl Shards {
     /// Serves an adapter from now on.
     ///
     /// # Errors
-    /// A sentence; nothing was changed.
+    /// A sentence; nothing has changed.
     pub async fn add_adapter(&self, spec: AdapterSpec) -> Result<(), NotDone> {
         let stated = spec.shard.map(ShardId);
         let shard = stated.unwrap_or_else(|| self.least_loaded());
@@ -158,7 +158,7 @@ impl Shards {
         added
     }
 
-    /// What a VM's guest is kept to from now on. A silent shard does so when it goes on.
+    /// Restricts a VM's guest to these addresses from now on. A silent shard does so when it goes on.
     ///
     /// # Errors
     /// A sentence.
@@ -168,7 +168,7 @@ impl Shards {
         self.line(shard)?.begin_last(keep)?.answer().await
     }
 
-    /// Ends an adapter's service. An error may leave some of it, until it is removed once more.
+    /// Ends an adapter's service. After an error some of it may be left, until it is removed once more.
     ///
     /// # Errors
     /// A sentence.
@@ -195,7 +195,7 @@ impl Shards {
     /// Has another shard serve an adapter. Its connections stay.
     ///
     /// # Errors
-    /// A sentence; nothing was changed, unless the other shard is silent.
+    /// A sentence; nothing has changed, unless the other shard is silent.
     pub async fn move_adapter(&self, port: PortId, to: ShardId) -> Result<(), NotDone> {
         let Some(from) = self.shard_of(port) else {
             let sentence = "it is a TAP: no shard serves it";
@@ -205,7 +205,7 @@ impl Shards {
         if from == to {
             return Ok(());
         }
-        // It must be there to take what the other one gives up.
+        // The target must be alive to take what the other shard gives up.
         target.ask(ShardCommand::Load).await?;
         let send_away = |reply| ShardCommand::SendAway(port, to, reply);
         let moving = flat(self.line(from)?.ask(send_away).await)?;
@@ -214,7 +214,7 @@ impl Shards {
         target.begin_last(adopt)?.answer().await
     }
 
-    /// State and counters of all adapters, in the order of their ports.
+    /// Returns state and counters of all adapters, in the order of their ports.
     pub async fn snapshot(&self) -> Told<AdapterSnapshot> {
         let mut told: Told<_> = self.ask_all(ShardCommand::Snapshot).await.into();
         if self.count() > 1 {
@@ -239,13 +239,13 @@ impl Shards {
         Ok(())
     }
 
-    /// How busy each is, if it answers.
+    /// Returns how busy each shard is, if it answers.
     pub async fn loads(&self) -> Vec<Option<ShardLoad>> {
         let loads = self.ask_all(ShardCommand::Load).await;
         loads.into_iter().map(Result::ok).collect()
     }
 
-    /// Asks all at once, so that their patience is one and not a sum.
+    /// Asks all shards at once, so that their time limits run in parallel and do not add up.
     async fn ask_all<T>(
         &self,
         command: impl Fn(Reply<T>) -> ShardCommand,
@@ -264,7 +264,7 @@ impl Shards {
     /// Gives each shard its end of an uplink.
     ///
     /// # Errors
-    /// A sentence; some shards may have theirs.
+    /// A sentence; some shards may have their end.
     pub async fn add_uplink(&self, ends: Vec<UplinkEnd>) -> Result<(), NotDone> {
         for (line, end) in self.lines.iter().zip(ends) {
             change_uplink(line, UplinkChange::Add(Box::new(end))).await?;
@@ -288,7 +288,7 @@ impl Shards {
     /// Adds the other end of a tunnel. The ends of all shards have the same peers.
     ///
     /// # Errors
-    /// A sentence; nothing was changed.
+    /// A sentence; nothing has changed.
     pub async fn add_peer(&self, id: UplinkId, peer: PeerSpec) -> Result<(), NotDone> {
         let added = UplinkChange::AddPeer(id, Box::new(peer));
         change_uplink(self.first(), added).await?;
@@ -313,8 +313,8 @@ impl Shards {
         Ok(())
     }
 
-    /// Begins an adapter's trace, or fetches what it has got: packets dropped so far as 8 bytes,
-    /// highest first, then records of a pcap file.
+    /// Begins an adapter's trace, or fetches what it has got: the number of packets dropped so far as 8 bytes, highest
+    /// first, then records of a pcap file.
     ///
     /// # Errors
     /// A sentence.
@@ -324,7 +324,7 @@ impl Shards {
         self.line(shard)?.ask(trace).await
     }
 
-    /// What an adapter is made of.
+    /// Returns the objects of an adapter.
     ///
     /// # Errors
     /// A sentence.
@@ -334,7 +334,7 @@ impl Shards {
         self.line(shard)?.ask(state).await
     }
 
-    /// The shards' ends of all uplinks, added up.
+    /// Returns the uplinks, each with the sums of all shards' ends.
     pub async fn uplinks(&self) -> Told<UplinkSnapshot> {
         let told: Told<UplinkSnapshot> = self.ask_all(ShardCommand::Uplinks).await.into();
         let mut sums: Vec<UplinkSnapshot> = Vec::new();
@@ -347,7 +347,7 @@ impl Shards {
         Told { all: sums, ..told }
     }
 
-    /// Tells the threads to end; wait for them by joining.
+    /// Tells the threads to end; join them to wait for that.
     pub fn stop(&self) {
         for line in &*self.lines {
             line.tell_last(ShardCommand::Stop);
@@ -355,20 +355,20 @@ impl Shards {
     }
 }
 
-/// What those that answer tell.
+/// The answers of the shards that answer.
 #[derive(Debug)]
 pub struct Told<T> {
-    /// All of it.
+    /// All answers.
     pub all: Vec<T>,
-    /// Why some of it is not there.
+    /// Why answers are missing, if any are.
     pub missing: Option<NotDone>,
 }
 
 impl<T> Told<T> {
-    /// All or nothing.
+    /// Returns all answers or none.
     ///
     /// # Errors
-    /// Some of it is not there.
+    /// Some answers are missing.
     pub fn whole(self) -> Result<Vec<T>, NotDone> {
         self.missing.map_or(Ok(self.all), Err)
     }
@@ -391,7 +391,7 @@ async fn change_uplink(line: &Line<ShardCommand>, change: UplinkChange) -> Resul
     flat(line.ask(|reply| ShardCommand::Uplink(change, reply)).await)
 }
 
-/// A thread's no is no less a no than that of the way to it.
+/// Flattens a thread's refusal and a failure to reach the thread into one error.
 fn flat<T>(answer: Result<Result<T, String>, NotDone>) -> Result<T, NotDone> {
     Ok(answer??)
 }

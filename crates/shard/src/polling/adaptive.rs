@@ -1,40 +1,40 @@
-//! Whether the next message is expected soon: then a shard without work looks on for a moment before it sleeps.
+//! Whether the next message is expected soon: if so, a shard without work keeps looking for a moment before it sleeps.
 //!
-//! A process that rings wakes a sleeper, and that costs more than its message: 20 us where the sleeper's
-//! core had halted. So a shard whose messages follow each other closely looks on meanwhile.
+//! A process that rings wakes a sleeping shard, and that costs more than its message: 20 us if the shard's core had
+//! halted. So a shard whose messages follow each other closely keeps looking meanwhile.
 
 use std::time::Duration;
 
 use vrdma_verbs::Time;
 
-/// Silences up to this are looked through, longer ones slept through: about what falling asleep and
-/// being woken costs, several times over, and less than 1 % of a core where ten messages a second come.
+/// Silences up to this are polled through, longer ones slept through. It is several times the cost of falling asleep
+/// and being woken, and less than 1 % of a core where ten messages a second come.
 const MOMENT: Duration = Duration::from_micros(60);
 
-/// Of a silence that was slept through, so much may be the waking up itself. Without it a shard that has
-/// begun to sleep would take the silences that it makes for those of its clients, and go on sleeping.
+/// The part of a silence slept through that may be the waking up itself. Without it a shard that has begun to sleep
+/// would take the silences that it causes for those of its clients, and go on sleeping.
 const WAKING: Duration = Duration::from_micros(60);
 
-/// Silences of a moment that say that the next one will be such too.
+/// Short silences after which the next one is expected to be short, too.
 const ENOUGH: u32 = 4;
 
-/// More of them do not count, so that a few long silences end the polling.
+/// Short silences that count at most, so that a few long ones end the polling.
 const MOST: u32 = 16;
 
 /// What the shard has done since its last work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Silence {
     NotYet,
-    /// Looked on, and may have slept after that.
+    /// It kept looking, and may have slept after that.
     Looked,
-    /// Slept at once.
+    /// It slept at once.
     Slept,
 }
 
-/// See the module.
+/// The expectation; see the module.
 #[derive(Debug)]
 pub(super) struct Adaptive {
-    /// Short silences lately; a long one takes half of them.
+    /// Short silences lately; a long one halves the number.
     short: u32,
     silence: Silence,
 }
@@ -49,7 +49,7 @@ impl Default for Adaptive {
 }
 
 impl Adaptive {
-    /// There was work, for the first time since `last_work`.
+    /// Notes that there was work, for the first time since `last_work`.
     pub(super) fn found(&mut self, now: Time, last_work: Time) {
         let limit = match self.silence {
             Silence::Slept => MOMENT + WAKING,
@@ -63,18 +63,18 @@ impl Adaptive {
         };
     }
 
-    /// Whether more work is expected soon. `watching` says that guests' doorbells make the shard look again by itself, in
-    /// naps.
+    /// Whether more work is expected soon. `watching` says that because of guests' doorbells the shard looks again by
+    /// itself, in naps.
     pub(super) fn expects(&self, now: Time, last_work: Time, watching: bool) -> bool {
         !watching && self.short >= ENOUGH && now < last_work + MOMENT
     }
 
-    /// There was none, and it looks again at once.
+    /// Notes that there was no work and the shard looks again at once.
     pub(super) fn looks_on(&mut self) {
         self.silence = Silence::Looked;
     }
 
-    /// There was none, and it sleeps.
+    /// Notes that there was no work and the shard sleeps.
     pub(super) fn sleeps(&mut self) {
         if self.silence == Silence::NotYet {
             self.silence = Silence::Slept;
@@ -88,7 +88,7 @@ mod tests {
 
     const US: Duration = Duration::from_micros(1);
 
-    /// A second after the start, with work just now and messages that came closely.
+    /// Returns the state a second after the start, with work just now and messages that followed closely.
     fn busy() -> (Adaptive, Time) {
         let mut polling = Adaptive::default();
         let mut now = Time(1_000_000_000);
@@ -99,7 +99,7 @@ mod tests {
         (polling, now)
     }
 
-    /// What a shard does that is alone on its core.
+    /// Whether a shard that is alone on its core keeps looking.
     fn goes_on(polling: &mut Adaptive, now: Time, last_work: Time) -> bool {
         let goes_on = polling.expects(now, last_work, false);
         match goes_on {

@@ -1,35 +1,36 @@
-//! For how long a shard does not yield its core, after it had to wait to get it back.
+//! How long a shard does not yield its core, after it had to wait to get it back.
 //!
 //! ```text
 //!   yields ──the core came back late──► sleeps instead, for twice as long each time ──► yields
 //! ```
-//! Yielding pays only while the core comes back at once. Programs that poll memory keep theirs until the next tick of the
-//! scheduler, while a sleeper that is woken is put before them. So a shard that had to wait once believes that it would again.
+//! Yielding pays only while the core comes back at once. Programs that poll memory keep their core until the next tick
+//! of the scheduler, while a sleeper that is woken is put before them. So after one wait a shard expects the next yield
+//! to wait, too.
 
 use std::time::Duration;
 
 use vrdma_verbs::Time;
 
-/// Less than a scheduler tick, more than what programs do between two polls.
+/// A core that comes back after this is late. Less than a scheduler tick, more than what programs do between two polls.
 pub(super) const CROWDED: Duration = Duration::from_millis(1);
 
-/// For how long at first and at last: to wait for a tick (4 ms) as often as that costs about 1 % in the end, and programs come and go
-/// within a second.
+/// Length of the first and of the longest backoff: at the longest, waiting for a tick (4 ms) after each costs about
+/// 1 %, and programs come and go within a second.
 const FIRST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_millis(320);
 
-/// See the module.
+/// The backoff; see the module.
 #[derive(Debug)]
 pub(super) struct Backoff {
     until: Time,
-    /// The next one.
+    /// Length of the next backoff.
     next: Duration,
-    /// Who yielded for so long without having to wait has gained more than a tick.
+    /// Time of yielding without a wait that gains more than a tick.
     worth: Duration,
 }
 
 impl Backoff {
-    /// With how long the core must have come back at once before the next one is short again.
+    /// `worth`: how long the core must have come back at once before the next backoff is short again.
     pub(super) fn new(worth: Duration) -> Self {
         Self {
             until: Time(0),
@@ -42,7 +43,7 @@ impl Backoff {
         now >= self.until
     }
 
-    /// The core came back late.
+    /// Notes that the core came back late.
     pub(super) fn came_late(&mut self, now: Time) {
         if now >= self.until + self.worth {
             self.next = FIRST;

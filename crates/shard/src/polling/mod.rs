@@ -5,8 +5,8 @@
 //! | adaptive | polls on for a moment if messages follow each other closely ([`adaptive`]), then sleeps until something wakes it or its next deadline, which the carrier makes early while doorbells in memory must be looked at |
 //! | always | polls on. It never sleeps, so nobody has to wake it; for a core that nobody else uses ([`pin`]) |
 //!
-//! On a core of its own a shard asks the kernel for nothing in the first moments after work ([`CLOSE`]). On one that it shares with
-//! programs it learns when they are next ([`period`]).
+//! On a core of its own a shard makes no system calls in the first moments after work ([`CLOSE`]). On a core that it
+//! shares with programs it learns when they are next ([`period`]).
 
 mod adaptive;
 mod backoff;
@@ -22,12 +22,13 @@ use adaptive::Adaptive;
 use backoff::{Backoff, CROWDED};
 use period::{Next, Periods};
 
-/// A message that follows so closely would wait for the kernel: asking the sockets and giving the core away take as long as
-/// the message itself. Sockets wait no longer than this, and while messages come without end as long as ever. Where others use
-/// the core, the program that was just woken may be one of them, and would wait for it.
+/// A message that follows this closely would wait for the kernel: asking the sockets and giving the core away take as
+/// long as the message itself. Sockets wait no longer than this after the last message; while messages keep coming,
+/// they wait as long as ever. Where others use the core, the program that was just woken may be one of them, and would
+/// wait for it.
 const CLOSE: Duration = Duration::from_micros(2);
 
-/// An answer that is expected comes within so long, if at all.
+/// An expected answer comes within this time, if at all.
 const ANSWER: Duration = Duration::from_micros(10);
 
 /// What a shard does when a turn found nothing to do.
@@ -35,41 +36,41 @@ const ANSWER: Duration = Duration::from_micros(10);
 pub(crate) enum Rest {
     /// Looks again at once.
     Poll,
-    /// Looks again at once at what is in memory only: rings, and not sockets.
+    /// Looks again at once, at memory only: rings, but not sockets.
     Look,
-    /// Looks again once others on its core had their turn.
+    /// Looks again after the others on its core had their turn.
     Yield,
-    /// The same, and sockets wait.
+    /// Like `Yield`, but without a look at sockets first.
     YieldAtOnce,
     /// Sleeps until its next deadline, or until something wakes it.
     Sleep,
 }
 
-/// For how long the core must have come back at once before the next backoff is short again, where whoever shares it is known to be
-/// next: more was gained in that time than a tick of the scheduler (4 ms) costs, since a sleep and a wake-up are a quarter of a
-/// short message.
+/// How long the core must have come back at once before the next backoff is short again, where the program that shares
+/// the core is known to be next. In that time more is gained than a tick of the scheduler (4 ms) costs, since a sleep
+/// and a wake-up are a quarter of a short message.
 const WORTH_EXPECTED: Duration = Duration::from_millis(100);
 
-/// The same where yielding is only tried, and gains less.
+/// The same time where yielding is only tried, and gains less.
 const WORTH_TRIED: Duration = Duration::from_millis(320);
 
 /// Why a core was yielded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Why {
-    /// Whoever shares it is next.
+    /// The program that shares the core is next.
     Expected,
-    /// They may be.
+    /// The program that shares the core may be next.
     Tried,
 }
 
-/// See the module.
+/// How a shard rests; see the module.
 #[derive(Debug)]
 pub(crate) struct Polling {
     mode: PollMode,
     owns_core: bool,
     adaptive: Adaptive,
     periods: Periods,
-    /// Of either kind of yielding.
+    /// Backoffs of the two kinds of yielding.
     expected: Backoff,
     tried: Backoff,
     /// The core was yielded, and is not known to be back.
@@ -91,7 +92,7 @@ impl Polling {
         }
     }
 
-    /// A turn that began then found work.
+    /// Notes that a turn that began at `began` found work.
     pub(crate) fn worked(&mut self, began: Time, now: Time) {
         self.came_back(now);
         self.adaptive.found(now, self.last_work);
@@ -99,13 +100,13 @@ impl Polling {
         self.last_work = now;
     }
 
-    /// A socket had something: that is work, but says nothing of how closely messages follow.
+    /// Notes that a socket had something: that is work, but says nothing of how closely messages follow.
     pub(crate) fn served(&mut self, now: Time) {
         self.last_work = now;
     }
 
-    /// Whether it yields its core right after work: nothing more is expected until others had it, so a turn would look for nothing.
-    /// It never sleeps then, since there may be more to do all the same.
+    /// Whether the shard yields its core right after work: nothing more is expected until others had the core, so a
+    /// turn would look in vain. It does not sleep in this case, since there may be more to do all the same.
     pub(crate) fn yields_after_work(&mut self, now: Time, watching: bool) -> bool {
         let yields = self.periods.is_over()
             && self.mode == PollMode::Adaptive
@@ -118,8 +119,8 @@ impl Polling {
         yields
     }
 
-    /// A turn found none. `watching` says that a guest with doorbells in memory may occupy a core to wait
-    /// for its next message.
+    /// Returns what to do after a turn without work. `watching` says that a guest with doorbells in memory may occupy a
+    /// core to wait for its next message.
     pub(crate) fn rest(&mut self, now: Time, watching: bool) -> Rest {
         self.came_back(now);
         let is_close = now < self.last_work + CLOSE;
@@ -143,14 +144,14 @@ impl Polling {
         self.adaptive.expects(now, self.last_work, watching)
     }
 
-    /// On a core that others use too.
+    /// Returns what to do on a core that others use, too.
     fn among_others(&self, now: Time, is_close: bool) -> Rest {
         match self.periods.next() {
             Next::Work | Next::Doubt if is_close => Rest::Look,
             Next::Work if now < self.last_work + ANSWER => Rest::Poll,
             Next::Silence | Next::Doubt if self.expected.allows(now) => Rest::YieldAtOnce,
             Next::Unknown if self.tried.allows(now) => Rest::Yield,
-            // Whoever rings wakes it.
+            // A client that rings wakes the shard.
             _ => Rest::Sleep,
         }
     }
@@ -171,7 +172,7 @@ impl Polling {
         }
     }
 
-    /// The core may have been yielded, and is back.
+    /// Notes that the core is back, if it was yielded.
     fn came_back(&mut self, now: Time) {
         match self.yielded.take() {
             Some((Why::Expected, at)) if now >= at + CROWDED => self.expected.came_late(now),
@@ -201,7 +202,7 @@ mod tests {
         assert_eq!(polling.rest(SECOND, false), Rest::Sleep);
     }
 
-    /// What it does so long after messages that followed each other closely.
+    /// Returns what it does after a silence that follows closely spaced messages.
     fn rest_after(mut polling: Polling, silence: Duration) -> Rest {
         let mut now = SECOND;
         for _ in 0..8 {
@@ -226,7 +227,8 @@ mod tests {
         }
     }
 
-    /// A shard whose core two programs have in turns that wait for each other, and when the last of them is over.
+    /// Makes a shard whose core two programs use in turns that wait for each other; returns it and the end of the last
+    /// turn.
     fn between_two_programs() -> (Polling, Time) {
         after_periods(Polling::new(PollMode::Adaptive, false), 8)
     }

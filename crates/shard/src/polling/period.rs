@@ -1,71 +1,72 @@
-//! What is expected next, of programs that wait for each other.
+//! What is expected next from programs that wait for each other.
 //!
 //! ```text
 //!   core yielded ──► request ──► answer ──► core yielded ──► request ──► answer ──► ...
 //!                    `── a period: two pieces of work ─┘
 //! ```
-//! Two programs that wait for each other through a shard on the core of one of them bring it the same number of pieces of work
-//! between two silences each time. Then the shard knows more than that it has nothing to do: in the middle of a period the answer
-//! comes from another core, where its program runs; at the end who shares the core is next, and every system call before that one
-//! gets it is part of the latency.
+//! Two programs that wait for each other through a shard on the core of one of them bring it the same number of pieces
+//! of work between two silences each time. Then the shard knows more than that it has nothing to do. In the middle of a
+//! period the answer comes from another core, where its program runs. At the end the program that shares the core is
+//! next, and every system call before it gets the core is part of the latency.
 
-/// Periods with as much work in a row after which the next is believed to be such too.
+/// Periods in a row with the same amount of work after which the next is expected to have it, too.
 const ENOUGH: u32 = 4;
 
-/// After so many nothing more is looked for at the end of one.
+/// Such periods in a row after which the end of one is no longer checked by looking for more.
 const STEADY: u32 = 32;
 
-/// One of so many is checked: at its end the shard looks on for a moment, or an answer that comes a little later would never be
-/// seen to belong to it. An odd number, since a period that is seen as two has its answer in every second, and each must have its check.
+/// One of this many periods is checked: at its end the shard keeps looking for a moment, since otherwise an answer that
+/// comes a little later would never be seen to belong to it. The number is odd: a period that is taken for two has its
+/// answer in every second one, and each of the two must be checked.
 const CHECKED: u32 = 17;
 
-/// After a check that found more, so many are checked in a row.
+/// Periods in a row that are checked after a check that found more.
 const DOUBTED: u32 = 8;
 
-/// What comes next.
+/// What is expected next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
-    /// Nobody knows.
+    /// Not known.
     Unknown,
-    /// More work of this period, by somebody on another core.
+    /// More work of this period, from a program on another core.
     Work,
-    /// Its end, by what is known: to be checked for a moment.
+    /// Probably the end of the period: to be checked for a moment.
     Doubt,
-    /// Its end: nothing, until others had this core.
+    /// The end of the period: nothing, until others had this core.
     Silence,
 }
 
-/// See the module.
+/// The periods; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Periods {
-    /// Pieces of work in this one.
+    /// Pieces of work in this period.
     work: u32,
-    /// In each one lately.
+    /// Pieces of work in each period lately.
     usual: u32,
-    /// How many had as much.
+    /// Number of periods in a row with that many.
     alike: u32,
-    /// How many more are doubted.
+    /// Number of periods that are still to be checked.
     doubted: u32,
-    /// A piece of work in this one was of many messages.
+    /// A piece of work in this period was of many messages.
     is_stream: bool,
 }
 
 impl Periods {
-    /// A piece of work, of few messages or of many: who sends many does not wait for each, and at the end of those nothing is
-    /// gained by looking on.
+    /// Notes a piece of work, of few messages or of many. A program that sends many does not wait for each, so at the
+    /// end of such a period nothing is gained by looking on.
     pub(super) fn worked(&mut self, many: bool) {
         self.work = self.work.saturating_add(1);
         self.is_stream |= many;
     }
 
-    /// The core goes to others, or to sleep.
+    /// Notes that the core goes to others, or to sleep.
     pub(super) fn ended(&mut self) {
         let work = std::mem::take(&mut self.work);
         let is_stream = std::mem::take(&mut self.is_stream);
         if work == 0 {
             return;
         }
-        // Only then: where periods differ anyway, a moment at the end of each would be lost.
+        // Only in this case: where periods differ anyway, a moment at the end of each would be lost.
         self.doubted = match self.is_checked() && work > self.usual && !is_stream {
             true => DOUBTED,
             false => self.doubted.saturating_sub(1),
@@ -77,7 +78,7 @@ impl Periods {
         self.usual = work;
     }
 
-    /// Whether this one is over, so surely that nothing more need be looked for.
+    /// Whether this period is over, so surely that nothing more need be looked for.
     pub(super) fn is_over(&self) -> bool {
         self.alike >= STEADY && self.next() == Next::Silence
     }
@@ -105,7 +106,7 @@ impl Periods {
 mod tests {
     use super::*;
 
-    /// After periods with so many pieces of work each.
+    /// Makes the state after periods with these numbers of pieces of work.
     fn after(periods: &[u32]) -> Periods {
         let mut after = Periods::default();
         for work in periods {
@@ -170,7 +171,7 @@ mod tests {
             checked += u32::from(!periods.is_over());
             periods.ended();
         }
-        // The first one is not steady yet.
+        // The first period is not steady yet; four of the others are checked.
         assert_eq!(checked, 1 + 4);
         periods.worked(false);
         periods.ended();

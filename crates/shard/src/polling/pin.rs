@@ -1,13 +1,13 @@
 //! The core that a shard has for itself, if the configuration gives it one.
 //!
-//! The scheduler only keeps the shard there. That others stay away is up to who starts them: `vrdma run`
-//! starts its programs on the other cores. It is for machines with few: where two programs that poll share
-//! two cores with the shard, the scheduler puts one of them beside it as often as not, and each of their
-//! round trips then waits for a wake-up and two switches.
+//! The scheduler only keeps the shard there. Keeping others away is up to whoever starts them: `vrdma run` starts its
+//! programs on the other cores. Pinning is for machines with few cores: where two programs that poll share two cores
+//! with the shard, the scheduler puts one of them beside it as often as not, and each of their round trips then waits
+//! for a wake-up and two switches.
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// Keeps the calling thread there.
+/// Keeps the calling thread on a core.
 pub(crate) fn pin_thread(core: u32) {
     let mut only = CpuSet::new();
     if (core as usize) < CpuSet::MAX_CPU {

@@ -1,4 +1,4 @@
-//! An adapter as the carrier sees it, whatever stands behind it.
+//! An adapter as the carrier sees it, with either front end.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ use crate::vm::Vm;
 pub(super) enum Adapter {
     /// A VM's device.
     Vm(Box<Vm>),
-    /// What processes open.
+    /// An adapter that processes open.
     Process {
-        /// What the control plane said of it.
+        /// Its specification from the control plane.
         spec: Box<AdapterSpec>,
         /// The adapter itself.
         process: OnDemand,
@@ -36,7 +36,7 @@ impl Adapter {
         }
     }
 
-    /// The VM, if it is one's.
+    /// Returns the VM, if the adapter is a VM's.
     pub(super) fn vm(&mut self) -> Option<&mut Vm> {
         match self {
             Self::Vm(vm) => Some(vm),
@@ -44,7 +44,7 @@ impl Adapter {
         }
     }
 
-    /// What processes open, for one who uses it.
+    /// Returns the adapter of processes, for a caller that uses it.
     pub(super) fn process(&mut self) -> Option<&mut Process> {
         match self {
             Self::Vm(_) => None,
@@ -289,7 +289,7 @@ impl Member for Adapter {
         }
     }
 
-    /// A guest's doorbells are read by its device, in [`poll`](Self::poll): a VM has each turn for it.
+    /// A guest's doorbells are read by its device, in [`poll`](Self::poll): a VM gets each turn for it.
     fn has_rung(&self, now: Time) -> bool {
         match self {
             Self::Vm(_) => true,

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use vrdma_verbs::Time;
 
-/// Counts from its creation.
+/// A clock that counts from its creation.
 #[derive(Clone, Copy)]
 pub(crate) struct Clock {
     start: Instant,
@@ -17,12 +17,12 @@ impl Clock {
         }
     }
 
-    /// A moment that is not before the start.
+    /// Returns the time of a moment that is not before the start.
     pub(crate) fn at(&self, moment: Instant) -> Time {
         Time(moment.saturating_duration_since(self.start).as_nanos() as u64)
     }
 
-    /// Now. 64 bits of nanoseconds last 584 years.
+    /// Returns the time now. 64 bits of nanoseconds last 584 years.
     pub(crate) fn now(&self) -> Time {
         Time(self.start.elapsed().as_nanos() as u64)
     }

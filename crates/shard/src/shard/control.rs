@@ -1,4 +1,4 @@
-//! What the control plane asks of the shard.
+//! The control plane's commands to the shard.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -23,12 +23,12 @@ use crate::plane::{ShardCommand, ShardLoad};
 use crate::process_socket;
 use crate::vm::{Vm, fresh_seed};
 
-/// Commands in one turn; the others have to wait for messages once more.
+/// Most commands in one turn; the others wait for messages once more.
 const COMMANDS_A_TURN: usize = 4;
 
 impl Shard {
-    /// Carries out waiting commands, some of them in one turn. What it has made for an asker that is gone
-    /// meanwhile is taken back.
+    /// Carries out waiting commands, some of them in one turn. What a command has made is taken back if its caller has
+    /// given up meanwhile.
     pub(super) fn obey(&mut self) {
         self.from.inbox.clear();
         for _ in 0..COMMANDS_A_TURN {
@@ -102,7 +102,7 @@ impl Shard {
 
     fn tell_trace(&mut self, port: PortId, reply: Reply<Vec<u8>>) {
         let now = self.clock.now();
-        // Whoever asked may be gone.
+        // The caller may be gone.
         let _ = reply.send(self.host.fetch_trace(port, clock_at_start(now), now));
     }
 
@@ -149,7 +149,7 @@ impl Shard {
                 let key = Key::Listener(attachment.port);
                 self.poller.watch(vm.listener(), key);
                 self.watch_connection(attachment.port, vm);
-                // What QEMU has to be told by a connection that goes on does not wait for its next message.
+                // A connection that goes on tells QEMU what it has to know without waiting for QEMU's next message.
                 self.busy.insert(attachment.port);
             }
             Some(Adapter::Process { process, .. }) => {
@@ -163,8 +163,8 @@ impl Shard {
         Ok(())
     }
 
-    /// An adapter of processes is served here or by another shard: this one accepts its clients and knows
-    /// it in rdma_cm. The error is a sentence.
+    /// Announces an adapter of processes that is served here or by another shard: this shard accepts its clients and
+    /// knows the adapter in rdma_cm. The error is a sentence.
     fn announce(&mut self, spec: &AdapterSpec) -> Result<(), String> {
         let port = spec.port;
         let process = process_spec(spec);
@@ -192,7 +192,7 @@ impl Shard {
         self.cm.detach(port);
     }
 
-    /// With the sessions of a process adapter that goes on for a worker that has ended.
+    /// Makes an adapter; with the sessions of one of processes that goes on for a worker that has ended.
     fn make(&self, spec: AdapterSpec) -> anyhow::Result<(Adapter, Vec<OpenSession>)> {
         let adapter = match spec.kind {
             AdapterKind::Vm => Adapter::Vm(Box::new(self.make_vm(spec)?)),
@@ -275,7 +275,7 @@ impl Shard {
         }
     }
 
-    /// Before the descriptors that they name are closed.
+    /// Ends an adapter's records, before the descriptors that they name are closed.
     fn end_records_of(&mut self, port: PortId) {
         let now = self.clock.now();
         match self.host.touch(port, now) {
@@ -295,7 +295,7 @@ impl Shard {
     }
 }
 
-/// Where an adapter is plugged in.
+/// Returns where an adapter is plugged in.
 pub(super) fn attachment(spec: &AdapterSpec) -> Attachment {
     Attachment {
         port: spec.port,
@@ -305,7 +305,7 @@ pub(super) fn attachment(spec: &AdapterSpec) -> Attachment {
     }
 }
 
-/// The time of day when the shard's clock began.
+/// Returns the time of day when the shard's clock began.
 fn clock_at_start(now: Time) -> Duration {
     let today = SystemTime::now().duration_since(UNIX_EPOCH);
     today

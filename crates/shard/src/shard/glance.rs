@@ -1,4 +1,4 @@
-//! When a shard looks at its uplinks. A look at one where nothing waits is a system call for nothing.
+//! When a shard looks at its uplinks. A look where nothing waits is a system call for nothing.
 //!
 //! ```text
 //!   epoll was asked ──► the next turn looks if it named an uplink, or if it is late
@@ -9,25 +9,25 @@ use std::time::Duration;
 
 use vrdma_verbs::Time;
 
-/// Busy turns look so often: a short turn takes a microsecond or two, and a look half of one.
+/// How often busy turns look: a short turn takes a microsecond or two, and a look half of one.
 const AFTER: Duration = Duration::from_micros(10);
 
-/// See the module.
+/// The time for a look; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Glance {
-    /// What epoll said since the last turn, and when.
+    /// Whether epoll named an uplink since the last turn, and when.
     told: Option<(bool, Time)>,
     last: Time,
 }
 
 impl Glance {
-    /// Epoll was asked, and named an uplink or did not.
+    /// Notes that epoll was asked, and whether it named an uplink.
     pub(super) fn told(&mut self, named: bool, now: Time) {
         self.told = Some((named, now));
     }
 
-    /// Whether this turn looks. What came while the thread was late, since others had its processor or a socket took long, is
-    /// taken before any time-out is judged: it may be the answer.
+    /// Whether this turn looks. Packets that came while the thread was late, since others had its core or a socket took
+    /// long, are taken before any time-out is judged: they may be the answer.
     pub(super) fn is_due(&mut self, now: Time) -> bool {
         if let Some((named, at)) = self.told.take() {
             self.last = at;

@@ -1,11 +1,11 @@
-//! The rings between shards, and who wakes whom.
+//! The rings between shards, and how shards wake each other.
 //!
 //! ```text
 //!   shard 0 ── units ──► shard 1        one ring of each kind for each ordered pair: one thread writes,
 //!           ◄─ answers ─                one reads
 //! ```
-//! A shard that sleeps says so first and looks at its rings once more; who has written looks at that
-//! afterwards. So one of the two sees the other (both by a fence that orders all threads).
+//! A shard that sleeps says so first and then looks at its rings once more; a shard that writes looks afterwards
+//! whether the other one sleeps. So one of the two sees the other (both by a fence that orders all threads).
 
 use std::collections::VecDeque;
 use std::iter;
@@ -21,10 +21,10 @@ use vrdma_verbs::Time;
 use super::Carrier;
 use super::adapter::Adapter;
 
-/// Transfers in a ring: what a busy shard moves in some hundred microseconds.
+/// Transfers that fit a ring: what a busy shard moves in some hundred microseconds.
 const RING: usize = 512;
 
-/// Sessions in a ring.
+/// Sessions that fit a ring.
 const SESSIONS_RING: usize = 64;
 
 type Carried = Transfer<Adapter>;
@@ -35,7 +35,7 @@ struct Sleeper {
     waker: Waker,
 }
 
-/// Both ends that a shard has of the rings to and from another one.
+/// A shard's ends of the rings to and from another one.
 struct Ends {
     shard: ShardId,
     sleeper: Arc<Sleeper>,
@@ -49,14 +49,14 @@ struct Ends {
     passed: VecDeque<Box<OpeningSession>>,
 }
 
-/// Of one shard.
+/// The rings of one shard.
 pub(super) struct Lanes {
     own: Arc<Sleeper>,
     ends: Vec<Ends>,
     sent: u64,
 }
 
-/// Of each shard, by what wakes it.
+/// Makes the rings of each shard; `wakers` wake the shards.
 pub(super) fn between(wakers: Vec<Waker>) -> Vec<Lanes> {
     let shards = wakers.len() as u16;
     let sleepers = wakers.into_iter().map(|waker| {
@@ -84,7 +84,7 @@ pub(super) fn between(wakers: Vec<Waker>) -> Vec<Lanes> {
     all
 }
 
-/// The ends of two shards.
+/// Makes the ends of two shards.
 fn pair(a: ShardId, b: ShardId, sleepers: &[Arc<Sleeper>]) -> (Ends, Ends) {
     let sleeper = |shard: ShardId| Arc::clone(&sleepers[usize::from(shard.0)]);
     let (a_units_out, b_units_in) = RingBuffer::new(RING);
@@ -118,8 +118,8 @@ fn pair(a: ShardId, b: ShardId, sleepers: &[Arc<Sleeper>]) -> (Ends, Ends) {
     (of_a, of_b)
 }
 
-/// Takes in what has come by a ring, where it lies. The index behind what was taken moves once, so that its line does not
-/// go from core to core for each.
+/// Takes in transfers that have come by a ring, in place. The index behind those taken moves once, so that its cache
+/// line does not go from core to core for each.
 fn take_in(
     host: &mut Carrier,
     from: ShardId,
@@ -140,7 +140,7 @@ fn take_in(
 }
 
 impl Lanes {
-    /// Takes in what other shards sent, as far as their turns go; `true` if there was any.
+    /// Takes in transfers of other shards, as far as their budgets go; `true` if there were any.
     pub(super) fn take(&mut self, host: &mut Carrier, now: Time) -> bool {
         let mut any = false;
         for ends in &mut self.ends {
@@ -154,7 +154,7 @@ impl Lanes {
         any
     }
 
-    /// Sends what waits, as far as there is room, and wakes who sleeps.
+    /// Sends transfers that wait, as far as there is room, and wakes receivers that sleep.
     pub(super) fn send(&mut self, host: &mut Carrier) {
         for ends in &mut self.ends {
             let mut sent = 0;
@@ -188,13 +188,13 @@ impl Lanes {
         }
     }
 
-    /// A session that another shard has accepted.
+    /// Returns a session that another shard has accepted.
     pub(super) fn take_session(&mut self) -> Option<Box<OpeningSession>> {
         let mut ends = self.ends.iter_mut();
         ends.find_map(|ends| ends.sessions_in.pop().ok())
     }
 
-    /// From now on who sends wakes this shard; `false` if something has come already.
+    /// Makes senders wake this shard from now on; `false` if something has come already.
     pub(super) fn fall_asleep(&self) -> bool {
         if self.ends.is_empty() {
             return true;
@@ -207,12 +207,12 @@ impl Lanes {
         self.ends.iter().all(is_empty)
     }
 
-    /// It looks by itself again.
+    /// Notes that the shard looks by itself again.
     pub(super) fn wake_up(&self) {
         self.own.asleep.store(false, Ordering::Relaxed);
     }
 
-    /// How many transfers it has sent.
+    /// Returns how many transfers it has sent.
     pub(super) fn sent(&self) -> u64 {
         self.sent
     }

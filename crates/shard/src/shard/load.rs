@@ -1,13 +1,13 @@
-//! How busy a shard is: part of the last second in which its turns found work.
+//! How busy a shard is: the part of the last second in which its turns found work.
 
 use std::time::Duration;
 
 use vrdma_verbs::Time;
 
-/// How long is looked at before a new figure is told.
+/// Time that one figure covers.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// The load; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Load {
     since: Time,
@@ -16,13 +16,13 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// A turn had work.
+    /// Notes that a turn had work.
     pub(super) fn worked(&mut self, from: Time, until: Time) {
         self.busy += until.since(from);
         self.roll(until);
     }
 
-    /// In percent, of the last whole window.
+    /// Returns the load of the last whole window in percent.
     pub(super) fn percent(&mut self, now: Time) -> u8 {
         self.roll(now);
         self.last

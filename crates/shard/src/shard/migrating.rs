@@ -1,13 +1,13 @@
-//! A VM's adapter that goes to another host or has come from there, as far as the shard takes part.
+//! The shard's part in moving a VM's adapter to another host or from there.
 //!
 //! ```text
 //!   Freeze ──► held ──no other shard reads its memory──► its peers are told ──next turn──► frozen: what comes for it is lost,
 //!                                                                                          as on a wire
 //! ```
-//! To freeze one with many objects takes milliseconds, which peers that hear nothing would take for a loss. They are told, too,
-//! when it goes on.
+//! Freezing an adapter with many objects takes milliseconds; peers that hear nothing would take that for a loss, so
+//! they are told before. They are also told when it goes on.
 //!
-//! It does not know what the control plane does with what it gets.
+//! This module does not know what the control plane does with the results.
 
 use vrdma_host::Member;
 use vrdma_switch::PortId;
@@ -18,11 +18,11 @@ use super::adapter::Adapter;
 use crate::plane::MigrationStep;
 use crate::vm::{Frozen, Resending, Restoring, Vm};
 
-/// One that is to be frozen.
+/// An adapter that is to be frozen.
 pub(super) struct Freezing {
     port: PortId,
     reply: Reply<Result<Box<Frozen>, String>>,
-    /// Its peers wait.
+    /// Its peers were told to wait.
     is_told: bool,
 }
 
@@ -63,7 +63,7 @@ impl Shard {
             MigrationStep::TakeMade(made, reply) => {
                 let taken = self.with_vm(port, |vm| vm.take_made(*made));
                 if let Err(Ok(())) = reply.send(taken) {
-                    // Whoever asked gave up at this moment, and takes it for not done.
+                    // The caller gave up at this moment, and takes it for not done.
                     let _ = self.discard(port);
                 }
                 self.look_at_qemu(port);
@@ -85,7 +85,7 @@ impl Shard {
         }
     }
 
-    /// A VM's client took the adapter elsewhere, or brought it here: before others hear of its addresses.
+    /// Follows a VM's client that took the adapter elsewhere, or brought it here, before others hear of its addresses.
     pub(super) fn follow_client(&mut self, port: PortId, relocated: Relocated) {
         let now = self.clock.now();
         self.host.set_away(port, relocated.away, now);
@@ -104,7 +104,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Does something to a VM's adapter; its addresses may be others afterwards. The error is a sentence.
+    /// Does something with a VM's adapter; its addresses may have changed afterwards. The error is a sentence.
     fn with_vm<T>(
         &mut self,
         port: PortId,
@@ -119,7 +119,7 @@ impl Shard {
         done
     }
 
-    /// Freezes those adapters whose memory nobody reads; whether any is to be looked at again at once.
+    /// Freezes adapters whose memory no other shard reads; whether any has to be looked at again at once.
     pub(super) fn freeze_quiet(&mut self) -> bool {
         let mut worked = false;
         for freezing in std::mem::take(&mut self.freezing) {
@@ -163,12 +163,12 @@ impl Shard {
             Err(_) => self.give_up_freezing(&freezing),
         }
         if let Err(Ok(_)) = freezing.reply.send(frozen) {
-            // Whoever asked gave up at this moment.
+            // The caller gave up at this moment.
             let _ = self.thaw(port);
         }
     }
 
-    /// One that is not frozen after all.
+    /// Lets an adapter go on that is not frozen after all.
     fn give_up_freezing(&mut self, freezing: &Freezing) {
         let port = freezing.port;
         self.host.release(port);
@@ -191,7 +191,7 @@ impl Shard {
         })
     }
 
-    /// The answer comes when QEMU has answered all.
+    /// Begins to resend. The answer comes when QEMU has answered everything.
     fn resend(&mut self, port: PortId, resending: Resending) {
         let mut resending = Some(resending);
         let begun = self.with_vm(port, |vm| {
@@ -204,7 +204,7 @@ impl Shard {
         self.look_at_qemu(port);
     }
 
-    /// The answer comes when QEMU has given its own.
+    /// Begins to restore. The answer comes when QEMU has given its own.
     fn restore(&mut self, port: PortId, restoring: Restoring) {
         let mut restoring = Some(restoring);
         let begun = self.with_vm(port, |vm| {
@@ -217,7 +217,7 @@ impl Shard {
         self.look_at_qemu(port);
     }
 
-    /// What was written for it leaves with the next look at its socket, and what waited there is heard.
+    /// Has QEMU's socket looked at: what was written for it leaves, and what waits there is read.
     fn look_at_qemu(&mut self, port: PortId) {
         self.busy.insert(port);
         if let Some(Adapter::Vm(vm)) = self.host.member(port) {

@@ -1,8 +1,7 @@
 //! The data-path threads: each serves adapters of VMs and processes and carries messages between them.
 //!
-//! The carrier ([`vrdma_host`]) does that, turn by turn; here are its clock, its sockets, and how the
-//! thread rests when there is nothing to do. Sockets are looked at between turns, at the latest every
-//! [`TURNS_BETWEEN_SOCKETS`].
+//! The carrier ([`vrdma_host`]) does that, turn by turn; here are its clock, its sockets, and how the thread rests when
+//! there is nothing to do. Sockets are looked at between turns, at least every [`TURNS_BETWEEN_SOCKETS`].
 //!
 //! Each thread is a *shard* and owns everything it touches. The control plane reaches it by
 //! [`ShardCommand`]s, other shards by rings ([`lanes`]). The first shard takes what comes over uplinks,
@@ -58,24 +57,24 @@ use starting::Parts;
 pub use starting::{start, start_after};
 use uplinks::UplinkPort;
 
-/// A register access, or a client that has not rung lately, waits at most this many busy turns, and if
-/// they are long at most for so long and one more turn. A look costs less than a microsecond.
+/// Most busy turns that a register access, or a client that has not rung lately, waits; and if turns are long, the
+/// longest time, to which one more turn adds. A look costs less than a microsecond.
 const TURNS_BETWEEN_SOCKETS: u32 = 16;
 const SOCKETS_WAIT: Duration = Duration::from_micros(50);
 
-/// Clients' requests, commands and register accesses hold up messages for so long and one of them more.
+/// How long clients' requests, commands and register accesses hold up messages; the last of them may take longer.
 const SOCKETS_QUANTUM: Duration = Duration::from_micros(50);
 
-/// How long a shard sleeps whose transfers found a ring full: the other one is busy with what is in it.
+/// How long a shard sleeps if its transfers found a ring full: the other shard is busy with the ring's content.
 const LANES_WAIT: Duration = Duration::from_micros(50);
 
-/// The carrier with everything that it carries for.
+/// The carrier with its members and uplinks.
 type Carrier = Host<Adapter, UplinkPort>;
 
-/// What other threads say.
+/// Messages from other threads.
 struct Mailboxes {
     inbox: Inbox<ShardCommand>,
-    /// Of the Ethernet thread.
+    /// From the Ethernet thread.
     snooped: Inbox<Snooped>,
 }
 
@@ -90,16 +89,16 @@ struct Shard {
     process_sockets: BTreeMap<PortId, SocketFile>,
     registry: Registry,
     cm: ConnectionManager,
-    /// What the worker before has left of rdma_cm, until all adapters are there.
+    /// The rdma_cm state that the worker before has left, until all adapters are there.
     cm_past: Option<CmPast>,
-    /// Adapters of the configuration or of the worker before are still to come: nothing is carried, and who asks for them
-    /// at the process sockets waits.
+    /// Adapters of the configuration or of the worker before are still to come: nothing is carried, and clients that
+    /// ask for them at the process sockets wait.
     waits_for_adapters: bool,
     snapshots: Snapshots,
-    /// What was ready and has not had its turn.
+    /// Descriptors that were ready and have not had their turn.
     ready: VecDeque<Ready>,
-    /// VMs whose requests wait: for the end of a long command, or of reads of their memory by other shards.
-    /// What QEMU has sent is looked at without being announced again.
+    /// VMs whose requests wait: for the end of a long command, or of reads of their memory by other shards. What QEMU
+    /// has sent is read without another event.
     busy: BTreeSet<PortId>,
     paused: Paused,
     polling: Polling,
@@ -109,13 +108,13 @@ struct Shard {
     legacy: Legacy,
     moves: Arc<Moves>,
     load: Load,
-    /// Adapters that wait for leaving.
+    /// Adapters that wait to leave.
     leaving: Vec<Leaving>,
-    /// Adapters that wait for being frozen.
+    /// Adapters that wait to be frozen.
     freezing: Vec<Freezing>,
     /// Sessions that wait for adapters which are on their way here; the limit of sessions bounds them.
     early_sessions: Vec<OpeningSession>,
-    /// Busy turns since sockets were served, and when that was.
+    /// Busy turns since sockets were served, and when they were.
     turns: u32,
     served: Time,
     stopping: bool,
@@ -175,7 +174,7 @@ impl Shard {
         }
     }
 
-    /// After a turn that found work and began then: when the next one begins.
+    /// Follows a turn that began at `began` and found work; returns when the next one begins.
     fn after_work(&mut self, began: Time) -> Time {
         let now = self.clock.now();
         self.polling.worked(began, now);
@@ -195,11 +194,11 @@ impl Shard {
         }
     }
 
-    /// A turn of everything; `true` if any had something to do.
+    /// Makes a turn of everything; `true` if any part had something to do.
     fn turn(&mut self, now: Time) -> bool {
         let mut worked = self.lanes.take(&mut self.host, now);
         worked |= self.take_session(now);
-        // What is for adapters that are still to come would be lost, and sent again by a timer.
+        // Packets for adapters that are still to come would be lost, and sent again by a timer.
         if !self.waits_for_adapters {
             worked |= self.carry(now);
         }
@@ -212,7 +211,7 @@ impl Shard {
         worked
     }
 
-    /// Takes what came over uplinks, and carries what members have to send.
+    /// Takes packets from uplinks, and carries what members have to send.
     fn carry(&mut self, now: Time) -> bool {
         let mut worked = self.glance.is_due(now) && self.host.take_from_uplinks(now);
         worked |= self.host.serve_all(now);
@@ -235,7 +234,7 @@ impl Shard {
         }
     }
 
-    /// After a turn that found none: when the next one begins.
+    /// Follows a turn that found no work; returns when the next one begins.
     fn rest(&mut self) -> Time {
         let now = self.clock.now();
         match self.polling.rest(now, self.host.is_watching()) {
@@ -245,7 +244,7 @@ impl Shard {
             }
             Rest::YieldAtOnce => thread::yield_now(),
             Rest::Yield => {
-                // What was found does not wait until others on this core had their turn.
+                // What a socket had does not wait until others on this core had their turn.
                 if !self.serve_sockets(Some(Duration::ZERO)) {
                     thread::yield_now();
                 }
@@ -257,7 +256,7 @@ impl Shard {
 
     fn sleep(&mut self, now: Time) {
         let timer = self.until_timer(now);
-        // Who rings from here on wakes us; who has rung before is served at once.
+        // A ring from here on wakes us; an earlier one is served at once.
         let patience = if self.host.fall_asleep() & self.lanes.fall_asleep() {
             timer
         } else {
@@ -279,8 +278,8 @@ impl Shard {
         next.map(|deadline| Duration::from_nanos(deadline.0.saturating_sub(now.0)))
     }
 
-    /// Serves what is ready, each in its turn, as far as its quantum goes; what is left comes first the next
-    /// time. `true` if anything was.
+    /// Serves ready descriptors, each in its turn, as far as the quantum goes; the rest comes first the next time.
+    /// `true` if any was ready.
     fn serve_sockets(&mut self, patience: Option<Duration>) -> bool {
         self.turns = 0;
         self.served = self.clock.now();
@@ -309,7 +308,7 @@ impl Shard {
             Key::Snooped => self.learn(),
             Key::Listener(port) => self.accept(port),
             Key::Connection(port) => self.converse(port, ready),
-            // What came is taken at the next turn, which looks at all of them.
+            // Packets are taken in the next turn, which looks at all uplinks.
             Key::Wire(uplink) => self.host.make_room(uplink),
             Key::ProcessListener(entrance) => self.accept_sessions(entrance),
             Key::Session(session) => self.serve_session(session),
@@ -372,7 +371,7 @@ impl Shard {
         self.polling.served(self.clock.now());
     }
 
-    /// Takes what the Ethernet thread has snooped.
+    /// Takes the stations that the Ethernet thread has snooped.
     fn learn(&mut self) {
         self.from.snooped.clear();
         let now = self.clock.now();

@@ -4,8 +4,8 @@
 //!   SendAway ──► held ──no other shard reads its memory──► Moving ──► control plane ──► Adopt
 //!                  sends nothing                            what comes for it is kept where it goes
 //! ```
-//! Its objects, numbers and timers stay as they are: both shards go by one clock. Datagrams and
-//! unreliable connections may see two messages in another order.
+//! Its objects, numbers and timers stay as they are: both shards use the same clock. Datagrams and unreliable
+//! connections may see two messages in another order.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ impl fmt::Debug for Moving {
     }
 }
 
-/// One that is asked to leave.
+/// An adapter that is asked to leave.
 pub(super) struct Leaving {
     port: PortId,
     to: ShardId,
@@ -43,8 +43,8 @@ pub(super) struct Leaving {
 }
 
 impl Shard {
-    /// Whether no other shard reads an adapter's memory. Until then it sends nothing; whoever asks comes
-    /// back, and [releases](vrdma_host::Host::release) it afterwards.
+    /// Whether no other shard reads an adapter's memory. Until then the adapter sends nothing; the caller asks again,
+    /// and [releases](vrdma_host::Host::release) it afterwards.
     pub(super) fn await_quiet(&mut self, port: PortId) -> bool {
         let is_quiet = self.host.is_quiet(port);
         if !is_quiet {
@@ -53,7 +53,7 @@ impl Shard {
         is_quiet
     }
 
-    /// Gives up an adapter as soon as that can be.
+    /// Gives up an adapter as soon as possible.
     pub(super) fn send_away(
         &mut self,
         port: PortId,
@@ -93,7 +93,7 @@ impl Shard {
         let moving = self.take_out(leaving.port, leaving.to);
         let moving = moving.ok_or_else(|| "the adapter is gone".to_owned());
         if let Err(Ok(back)) = leaving.reply.send(moving.map(Box::new)) {
-            // Whoever asked gave up at this moment.
+            // The caller gave up at this moment.
             self.registry.directory.place(leaving.port, self.id);
             self.adopt(*back);
         }
@@ -109,7 +109,7 @@ impl Shard {
         }
         let adapter = self.host.send_away(port, to)?;
         self.unwatch_vm(&adapter);
-        // From now on who opens it goes there, and waits there until it comes.
+        // Clients that open it from now on go there, and wait there until it comes.
         self.registry.directory.place(port, to);
         Some(Moving {
             attachment: attachment(adapter.spec()),
@@ -118,7 +118,7 @@ impl Shard {
         })
     }
 
-    /// The sockets of an adapter of a VM are another thread's from now on.
+    /// Stops watching the sockets of a VM's adapter, which are another thread's from now on.
     pub(super) fn unwatch_vm(&self, adapter: &Adapter) {
         if let Adapter::Vm(vm) = adapter {
             self.poller.unwatch(vm.listener());
@@ -128,7 +128,7 @@ impl Shard {
         }
     }
 
-    /// QEMU's connection was another thread's, or another worker's.
+    /// Watches QEMU's connection, which was another thread's, or another worker's.
     pub(super) fn watch_connection(&self, port: PortId, vm: &Vm) {
         if let Some(connection) = vm.connection() {
             self.poller.watch(connection, Key::Connection(port));

@@ -1,5 +1,5 @@
-//! Listeners that could not accept: without descriptors or memory the client that waits stays, and the
-//! listener stays readable. So it is left alone for a while.
+//! Listeners that could not accept: without descriptors or memory the waiting client stays, and the listener stays
+//! readable. So the listener is left alone for a while.
 //!
 //! ```text
 //!   watched ── accept fails ──► paused ── 100 ms ──► watched
@@ -16,27 +16,27 @@ use super::Shard;
 use super::adapter::Adapter;
 use super::poller::Key;
 
-/// How long: short for who waits, and ten attempts a second cost nothing.
+/// How long a pause takes: short for the waiting client, and ten attempts a second cost nothing.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Failures are told once in this time, for all listeners together.
+/// Failures are logged once in this time, for all listeners together.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
-/// Those that are paused. Each is a socket of ours, which bounds how many there are.
+/// The paused listeners. Each is a socket of ours, which bounds their number.
 #[derive(Default)]
 pub(super) struct Paused {
-    /// In the order of their times.
+    /// In the order of the times when their pauses end.
     listeners: VecDeque<(Time, Key)>,
     told: Option<Time>,
 }
 
 impl Paused {
-    /// When the first is watched again.
+    /// When the first of them is watched again.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.listeners.front().map(|(until, _)| *until)
     }
 
-    /// Whether a failure now is worth a line.
+    /// Whether a failure now is worth a log line.
     fn is_news(&mut self, now: Time) -> bool {
         let news = self.told.is_none_or(|told| now.since(told) >= TOLD_EVERY);
         if news {
@@ -47,7 +47,7 @@ impl Paused {
 }
 
 impl Shard {
-    /// A listener could not accept.
+    /// Pauses a listener that could not accept.
     pub(super) fn pause(&mut self, key: Key, error: &dyn Display) {
         let now = self.clock.now();
         if self.paused.is_news(now) {
@@ -61,7 +61,7 @@ impl Shard {
         }
     }
 
-    /// Watches those again whose time is over.
+    /// Watches listeners again whose pause is over.
     pub(super) fn end_pauses(&mut self, now: Time) {
         while self.paused.deadline().is_some_and(|until| until <= now)
             && let Some((_, key)) = self.paused.listeners.pop_front()

@@ -14,22 +14,22 @@ use vrdma_process::{Entrance, SessionId};
 
 use crate::vm::Vm;
 
-/// Events taken in one call; more wait for the next.
+/// Most events taken in one call; more wait for the next.
 const BATCH: usize = 64;
 
-/// Where in an event's data it says what it is about.
+/// Position of the kind of descriptor in an event's data.
 const TAG_SHIFT: u32 = 56;
 
-/// Ports that fit below, far more than a switch has.
+/// Ports that fit below it, far more than a switch has.
 const PORTS: u32 = 1 << 24;
 const _: () = assert!(MAX_PORTS <= PORTS as usize);
 
-/// What an event is about.
+/// The descriptor that an event is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Key {
     /// A command waits.
     Wake,
-    /// A client waits for being accepted.
+    /// A client waits to be accepted.
     Listener(PortId),
     /// A client's socket.
     Connection(PortId),
@@ -37,13 +37,13 @@ pub(super) enum Key {
     Wire(UplinkId),
     /// The Ethernet thread has snooped a station.
     Snooped,
-    /// A process waits for being let in.
+    /// A process waits to be let in.
     ProcessListener(Entrance),
     /// A process's socket.
     Session(SessionId),
     /// A process that uses connection management.
     CmSession(ClientId),
-    /// A client of an adapter of processes rang that is not looked at in each turn.
+    /// The doorbell of a client of an adapter of processes that is not polled in each turn.
     Doorbell(PortId, Owner),
 }
 
@@ -59,7 +59,7 @@ impl Key {
     const CM_SESSION: u64 = 8;
     const ADAPTER_LISTENER: u64 = 9;
 
-    /// What it is in the upper byte, which one below: ports have less than 24 bits.
+    /// Encodes the kind in the upper byte and the number below: ports have less than 24 bits.
     fn encode(self) -> epoll::EventData {
         let (tag, number) = match self {
             Self::Wake => (Self::WAKE, 0),
@@ -100,7 +100,7 @@ impl Key {
     }
 }
 
-/// A descriptor that has something.
+/// A descriptor that has an event.
 #[derive(Clone, Copy)]
 pub(super) struct Ready {
     pub(super) key: Key,
@@ -109,12 +109,12 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    /// An uplink has something.
+    /// Whether it is an uplink's.
     pub(super) fn is_uplink(&self) -> bool {
         matches!(self.key, Key::Wire(_))
     }
 
-    /// QEMU may have sent something.
+    /// Makes one for QEMU, which may have sent something.
     pub(super) fn connection(port: PortId) -> Self {
         Self {
             key: Key::Connection(port),
@@ -123,7 +123,7 @@ impl Ready {
         }
     }
 
-    /// More commands may wait than were carried out.
+    /// Makes one for commands: more may wait than were carried out.
     pub(super) fn commands() -> Self {
         Self {
             key: Key::Wake,
@@ -139,7 +139,7 @@ pub(super) struct Poller {
 }
 
 impl Poller {
-    /// An empty set, which may go to another thread before a poller is made of it.
+    /// Makes an empty set, which may go to another thread before a poller is made of it.
     pub(super) fn open() -> std::io::Result<OwnedFd> {
         Ok(epoll::create(epoll::CreateFlags::CLOEXEC)?)
     }
@@ -151,22 +151,22 @@ impl Poller {
         }
     }
 
-    /// Starts watching for input. A closed descriptor leaves the set by itself, but who waits at that moment may
-    /// be the last to hold it, and then it is the one that closes: stop to [watch](Self::unwatch) what another
-    /// thread closes because closing it may take long.
+    /// Starts watching for input. A closed descriptor leaves the set by itself, but a thread in `wait` at that moment
+    /// may be the last to hold it, and is then the one that closes it. So stop [watching](Self::unwatch) a descriptor
+    /// that another thread closes because closing may take long.
     pub(super) fn watch(&self, fd: impl AsFd, key: Key) {
         self.add(fd, key, epoll::EventFlags::IN);
     }
 
-    /// The same, but told once for each time that something comes, so that nobody must read it.
+    /// Does so, but with one event each time that something comes, so that nobody must read it.
     pub(super) fn watch_edges(&self, fd: impl AsFd, key: Key) {
         self.add(fd, key, epoll::EventFlags::IN | epoll::EventFlags::ET);
     }
 
-    /// Stops watching what others may keep open, or close.
+    /// Stops watching a descriptor that others may keep open, or close.
     pub(super) fn unwatch(&self, fd: impl AsFd) {
         match epoll::delete(&self.epoll, fd) {
-            // A client that hangs up right behind its hello is gone before its doorbell was watched.
+            // The client hung up right after its hello, before its doorbell was watched.
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error) => tracing::error!("cannot stop watching: {error}"),
         }
@@ -179,7 +179,7 @@ impl Poller {
         }
     }
 
-    /// Stops watching for anything until it is [watched again](Self::rewatch).
+    /// Stops watching for anything until the descriptor is [watched again](Self::rewatch).
     pub(super) fn mute(&self, fd: impl AsFd, key: Key) {
         self.modify(fd, key, epoll::EventFlags::empty());
     }
@@ -190,15 +190,15 @@ impl Poller {
         }
     }
 
-    /// Watches for output too while there is some to write.
+    /// Watches for input, and for output while there is some to write.
     pub(super) fn rewatch(&self, fd: impl AsFd, key: Key, wants_write: bool) {
         let mut flags = epoll::EventFlags::IN;
         flags.set(epoll::EventFlags::OUT, wants_write);
         self.modify(fd, key, flags);
     }
 
-    /// Watches QEMU's socket, if it is connected, for what its connection goes on with: one that takes no answers, or whose
-    /// device waits, is not read, and would wake the shard in every turn.
+    /// Watches QEMU's socket, if it is connected, for what its connection needs. A connection that takes no answers, or
+    /// whose device is awaited, is not read, and would wake the shard in every turn.
     pub(super) fn rewatch_qemu(&self, port: PortId, vm: &Vm) {
         let Some(connection) = vm.connection() else {
             return;
@@ -210,12 +210,12 @@ impl Poller {
         self.modify(connection, Key::Connection(port), flags);
     }
 
-    /// Whether the last wait gave as many events as it may: there may be more.
+    /// Whether the last wait returned as many events as it may, so that there may be more.
     pub(super) fn is_behind(&self) -> bool {
         self.events.len() >= BATCH
     }
 
-    /// Waits for events, for ever without a limit.
+    /// Waits for events, forever if there is no time limit.
     pub(super) fn wait(&mut self, patience: Option<Duration>) -> Vec<Ready> {
         let timeout = patience.map(|limit| Timespec {
             tv_sec: limit.as_secs() as i64,

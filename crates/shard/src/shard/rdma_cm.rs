@@ -1,5 +1,5 @@
-//! The rdma_cm service of adapters of processes: its datagrams go through the carrier, its clients are
-//! watched here.
+//! The rdma_cm service of adapters of processes: its datagrams go through the carrier, and its clients are watched
+//! here.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use crate::legacy::Legacy;
 /// Path MTU that connections of processes propose until the adapter's uplinks were measured.
 const PATH_MTU: Mtu = Mtu::B1024;
 
-/// Datagrams that come, datagrams that leave, and addresses that are looked for: of each at most so many
-/// in a turn, some microseconds each. The others wait for the next turn, behind messages.
+/// Most datagrams that are received, datagrams that are sent, and addresses that are looked up in a turn, each some
+/// microseconds. The others wait for the next turn, behind messages.
 const CM_A_TURN: usize = 16;
 
-/// Writes down what rdma_cm does, if another worker goes on for this one; what the worker before has left.
+/// Records what rdma_cm does, if another worker would go on for this one; returns what the worker before has left.
 pub(super) fn follow(cm: &mut ConnectionManager, legacy: &Legacy) -> Option<CmPast> {
     let (records, past) = legacy.cm()?;
     cm.record_in(records);
@@ -33,8 +33,8 @@ pub(super) fn follow(cm: &mut ConnectionManager, legacy: &Legacy) -> Option<CmPa
 }
 
 impl Shard {
-    /// All adapters of the beginning are there: what they send is carried, clients are accepted, and rdma_cm of the worker
-    /// before goes on.
+    /// Begins to serve, since all adapters of the start are there: what they send is carried, clients are accepted, and
+    /// rdma_cm of the worker before goes on.
     pub(super) fn go_on(&mut self, reply: Reply<()>) {
         if std::mem::take(&mut self.waits_for_adapters) {
             self.watch_entrances();
@@ -42,7 +42,7 @@ impl Shard {
         if let Some(past) = self.cm_past.take() {
             self.resume_cm(past);
         }
-        // Whoever asked may be gone.
+        // The caller may be gone.
         let _ = reply.send(());
     }
 
@@ -54,7 +54,7 @@ impl Shard {
         }
     }
 
-    /// A process that greeted connection management.
+    /// Opens the session of a process that greeted connection management.
     pub(super) fn open_cm_session(&mut self, greeting: CmGreeting) {
         self.poller.unwatch(&greeting.socket);
         if let Some(client) = self.cm.greet(greeting)
@@ -64,7 +64,7 @@ impl Shard {
         }
     }
 
-    /// Serves what it asks for.
+    /// Serves the requests of a session.
     pub(super) fn serve_cm_session(&mut self, client: ClientId) {
         let now = self.clock.now();
         if let Some(gone) = self.cm.serve(client, since_start(now)) {
@@ -73,11 +73,10 @@ impl Shard {
         self.polling.served(now);
     }
 
-    /// Takes the datagrams that have come, repeats what was not answered and sends what waits; `true`
-    /// if there was any.
+    /// Takes datagrams that have come, repeats unanswered ones and sends those that wait; `true` if there were any.
     pub(super) fn tend_cm(&mut self, now: Time) -> bool {
         if self.id != ShardId::FIRST || self.cm_past.is_some() {
-            // What comes for connections that are not there yet waits in the carrier.
+            // Datagrams for connections that are not there yet wait in the carrier.
             return false;
         }
         let moment = since_start(now);
@@ -110,7 +109,7 @@ impl Shard {
         let mut taken = false;
         for _ in 0..CM_A_TURN {
             let Some(datagram) = self.host.next_datagram() else {
-                // What was sent to adapters of this host has arrived, too.
+                // What was sent to adapters of this host has arrived by now, too.
                 self.cm.delivered();
                 break;
             };
@@ -129,14 +128,14 @@ impl Shard {
         taken
     }
 
-    /// When connection management wants a turn.
+    /// When connection management needs a turn.
     pub(super) fn cm_deadline(&self) -> Option<Time> {
         let due = self.cm.deadline()?;
         Some(Time(due.as_nanos() as u64))
     }
 }
 
-/// What the service has to know of an adapter.
+/// Returns what the service has to know of an adapter.
 pub(super) fn spec(spec: &ProcessSpec) -> AdapterSpec {
     let address = spec.ip.map(|ip| match ip {
         IpAddr::V4(v4) => Gid::from_ipv4(v4),

@@ -13,7 +13,7 @@ use super::adapter::Adapter;
 use super::poller::Key;
 use super::{Carrier, Shard};
 
-/// Clients taken at a time; more wait for the next turn.
+/// Most clients taken at a time; more wait for the next turn.
 const ACCEPTED_A_TURN: usize = 8;
 
 /// The adapters of processes among those of the shard.
@@ -27,7 +27,7 @@ impl Adapters for OfProcesses<'_> {
         self.host.touch(port, self.now)?.process()
     }
 
-    /// Datagrams to a group that was joined come from other shards, too.
+    /// Follows the multicast groups: datagrams to a group that was joined come from other shards, too.
     fn put_in_force(&mut self, port: PortId) {
         follow_groups(self.host, port, self.now);
     }
@@ -44,7 +44,7 @@ impl Shard {
         }
     }
 
-    /// Takes the clients that wait.
+    /// Accepts clients that wait.
     pub(super) fn accept_sessions(&mut self, entrance: Entrance) {
         for _ in 0..ACCEPTED_A_TURN {
             match self.sessions.accept(entrance) {
@@ -59,11 +59,11 @@ impl Shard {
         }
     }
 
-    /// Serves what a process asked for.
+    /// Serves a request of a process.
     pub(super) fn serve_session(&mut self, session: SessionId) {
         let now = self.clock.now();
-        // What was posted before the request is under way before the request is served: a program that
-        // makes its CQ smaller is judged by what it has sent so far.
+        // Requests posted before this one get under way first: a program that makes its CQ smaller is judged by what it
+        // has sent so far.
         let open = self.sessions.open_at(session);
         if let Some((port, owner)) = open {
             self.take_doorbells(port, owner, now);
@@ -109,7 +109,7 @@ impl Shard {
         self.sessions.close(id, &mut adapters, now);
     }
 
-    /// A context ends without a session.
+    /// Ends a context that has no session.
     pub(super) fn close_context(&mut self, port: PortId, owner: Owner) {
         let now = self.clock.now();
         if let Some(process) = self.host.touch(port, now).and_then(Adapter::process) {
@@ -136,7 +136,7 @@ impl Shard {
         came
     }
 
-    /// An adapter has come: who said hello to it meanwhile is answered.
+    /// Answers clients that said hello to an adapter before it came.
     pub(super) fn adopt_early(&mut self, now: Time) {
         for opening in std::mem::take(&mut self.early_sessions) {
             self.adopt_opening(opening, now);
@@ -169,7 +169,7 @@ impl Shard {
         }
     }
 
-    /// A client rang: its doorbells are looked at in each turn for a while.
+    /// Notes that a client rang: its doorbells are polled in each turn for a while.
     pub(super) fn take_doorbells(&mut self, port: PortId, owner: Owner, now: Time) {
         if let Some(process) = self.host.touch(port, now).and_then(Adapter::process) {
             process.poll_doorbells(owner, now);
@@ -183,14 +183,15 @@ impl Shard {
         }
     }
 
-    /// The client holds the eventfd too, so closing our end would not take it out of the set.
+    /// Stops watching a client's doorbell. The client holds the eventfd, too, so closing our end would not take it out
+    /// of the set.
     pub(super) fn unwatch_doorbell(&self, port: PortId, owner: Owner) {
         if let Some(doorbell) = self.doorbell_event(port, owner) {
             self.poller.unwatch(doorbell);
         }
     }
 
-    /// An adapter goes away, and its clients' connections with it.
+    /// Closes the sessions of an adapter that goes away.
     pub(super) fn close_sessions_of(&mut self, port: PortId) {
         for socket in self.sessions.sockets_of(port) {
             self.poller.unwatch(socket);
@@ -200,7 +201,7 @@ impl Shard {
         }
     }
 
-    /// An adapter is new here: the switches in front of this shard's uplinks are told what it listens to.
+    /// Tells the switches in front of this shard's uplinks which groups an adapter that is new here listens to.
     pub(super) fn listen_again(&mut self, port: PortId, now: Time) {
         if let Some(process) = self.host.touch(port, now).and_then(Adapter::process) {
             process.tell_groups_again();
@@ -208,7 +209,7 @@ impl Shard {
         self.follow_groups(port, now);
     }
 
-    /// What an adapter of processes listens to may have changed.
+    /// Follows the multicast groups of an adapter of processes, which may have changed.
     fn follow_groups(&mut self, port: PortId, now: Time) {
         follow_groups(&mut self.host, port, now);
     }

@@ -1,5 +1,5 @@
-//! State and counters of all adapters, told a few adapters a turn: thousands of them in one turn would
-//! hold up messages for milliseconds.
+//! State and counters of all adapters, collected a few adapters a turn: thousands of them in one turn would hold up
+//! messages for milliseconds.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -12,18 +12,18 @@ use super::adapter::Adapter;
 use super::{Shard, stats};
 use crate::plane::AdapterSnapshot;
 
-/// Adapters that are told of in one turn, a microsecond or two each.
+/// Adapters that are collected in one turn, a microsecond or two each.
 const ADAPTERS_A_TURN: usize = 16;
 
 /// A snapshot that is being made.
 pub(super) struct Job {
-    /// The first adapter that was not told of.
+    /// The first adapter that was not collected.
     next: PortId,
     told: Vec<AdapterSnapshot>,
     reply: Reply<Vec<AdapterSnapshot>>,
 }
 
-/// Those that were asked for, made one after the other. The mailbox bounds how many there are.
+/// The snapshots that were asked for, made one after the other. The mailbox bounds their number.
 #[derive(Default)]
 pub(super) struct Snapshots {
     jobs: VecDeque<Job>,
@@ -40,8 +40,8 @@ impl Snapshots {
 }
 
 impl Shard {
-    /// Goes on with the snapshot that was asked for first; `true` if there is one. An adapter that comes
-    /// or goes meanwhile is in it or is not. An asker that is gone is no error.
+    /// Continues the oldest snapshot; `true` if there is one. An adapter that comes or goes meanwhile may be in it or
+    /// not. A caller that is gone is no error.
     pub(super) fn go_on_with_snapshot(&mut self) -> bool {
         let Some(mut job) = self.snapshots.jobs.pop_front() else {
             return false;

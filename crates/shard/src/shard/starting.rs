@@ -1,4 +1,4 @@
-//! The threads of the shards, and what each is made of.
+//! Starts the shards' threads, and makes the parts of each.
 
 use std::fs::File;
 use std::num::NonZeroU64;
@@ -21,10 +21,10 @@ use crate::legacy::Legacy;
 use crate::plane::ShardCommand;
 use crate::polling::pin;
 
-/// Makes userfaultfds that stop the kernel's accesses, too (Linux 6.1).
+/// The device that makes userfaultfds that also stop the kernel's accesses (Linux 6.1).
 const USERFAULTFD: &str = "/dev/userfaultfd";
 
-/// What a shard is made of, before its thread runs.
+/// The parts of a shard, before its thread runs.
 pub(super) struct Parts {
     pub(super) core: Option<u32>,
     pub(super) epoll: OwnedFd,
@@ -65,7 +65,7 @@ pub fn start(
     )
 }
 
-/// The same after a worker that has left something.
+/// Starts the threads after a worker that has left something.
 ///
 /// # Errors
 /// As of [`start`].
@@ -128,14 +128,14 @@ fn spawn(parts: Parts) -> std::io::Result<JoinHandle<()>> {
         })
 }
 
-/// The kernel rounds short sleeps up by 50 us unless told otherwise, ten times a nap.
+/// Makes naps precise: by default the kernel rounds short sleeps up by 50 us, ten times a nap.
 fn precise_naps() {
     if let Err(error) = rustix::thread::set_current_timer_slack(NonZeroU64::new(1)) {
         tracing::warn!("naps of the shard will be long: {error}");
     }
 }
 
-/// What programs watch their memory by while it moves into a file.
+/// Opens the device by which programs watch their memory while it moves into a file.
 fn userfaultfd() -> Option<OwnedFd> {
     let options = File::options().read(true).write(true).open(USERFAULTFD);
     options.ok().map(OwnedFd::from)

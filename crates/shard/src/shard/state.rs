@@ -1,4 +1,4 @@
-//! What an adapter is made of, in the words of the control API.
+//! The objects of an adapter, in the words of the control API.
 
 use vrdma_api::{CqState, MrState, OBJECTS_TOLD_MAX, ObjectStates, QpState, SrqState};
 use vrdma_verbs::attr::{Access, QpState as State};
@@ -7,7 +7,7 @@ use vrdma_verbs::outline::{MemoryKind, MrOutline, Outline, QpOutline};
 
 use super::adapter::Adapter;
 
-/// One that no process has used yet has nothing.
+/// Returns the objects; an adapter that no process has used yet has none.
 pub(super) fn objects(adapter: &Adapter) -> ObjectStates {
     let outline = match adapter {
         Adapter::Vm(vm) => Some(vm.outline(OBJECTS_TOLD_MAX)),

@@ -19,7 +19,7 @@ pub(super) fn stats(adapter: &Adapter) -> RdmaStats {
     }
 }
 
-/// One that nobody has used has done nothing.
+/// Returns state and counters; an adapter that nobody has used has done nothing.
 fn process_stats(adapter: &OnDemand) -> RdmaStats {
     let made = adapter.get().map(made_stats);
     made.unwrap_or_else(|| RdmaStats {
@@ -122,7 +122,7 @@ fn messages(traffic: &Traffic) -> u64 {
     traffic.sends + traffic.writes + traffic.reads + traffic.atomics + traffic.datagrams
 }
 
-/// Why the fabric took a unit nowhere, in the words that uplinks use, too.
+/// Returns why the fabric dropped a unit, in the words that uplinks use, too.
 pub(super) fn no_route(reason: NoRoute) -> &'static str {
     match reason {
         NoRoute::Detached => "detached",
@@ -132,7 +132,7 @@ pub(super) fn no_route(reason: NoRoute) -> &'static str {
     }
 }
 
-/// Why a datagram of management was not taken, in the words of what engines drop.
+/// Returns why a management datagram was not taken, in the words for what engines drop.
 pub(super) fn untaken(reason: Untaken) -> &'static str {
     match reason {
         Untaken::UnknownQp => "unknown-qp",

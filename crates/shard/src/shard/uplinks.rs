@@ -1,4 +1,4 @@
-//! Uplinks as the carrier sees them, and what the control plane changes of them.
+//! Uplinks as the carrier sees them, and the control plane's changes to them.
 
 use std::time::Instant;
 
@@ -12,9 +12,9 @@ use super::Shard;
 use super::clock::Clock;
 use super::poller::Key;
 
-/// The shard's end of an uplink, by the shard's clock.
+/// The shard's end of an uplink, with the shard's clock.
 pub(super) struct UplinkPort {
-    /// For log lines.
+    /// Its name for log lines.
     name: Name,
     port: vrdma_uplink::Port,
     clock: Clock,

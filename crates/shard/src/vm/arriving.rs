@@ -8,13 +8,14 @@
 //!                   └────────────────────────────────── discard ──────────────────────────────────────────┴────────┘       │
 //!                                                                                                        working ◄──activate┘
 //! ```
-//! The device is made elsewhere ([`making`](super::making)), at once, or if parts of the guest's memory follow later, when they are
-//! there: nothing is read of it before.
+//! The device is made elsewhere ([`making`](super::making)): at once, or, if parts of the guest's memory follow later,
+//! when they are there. None of the memory is read before.
 //!
-//! One that is restored and not yet activated is reset for a worker that follows: its records are those of the reset one.
+//! For a worker that follows, an adapter that is restored and not yet activated is reset: its records are those of the
+//! reset device.
 //!
-//! The MSI-X table is QEMU's. It is written as the device writes memory, which QEMU passes on to its own table; QEMU
-//! then wires the interrupts that are not masked before it answers.
+//! The MSI-X table is QEMU's. It is written in the way that the device writes memory, and QEMU passes the write on to
+//! its own table; before it answers, it wires the interrupts that are not masked.
 //!
 //! This module knows neither the other host nor the pages that it needs.
 
@@ -33,17 +34,17 @@ use super::Vm;
 use super::backend::{Backend, MSIX_TABLE};
 use super::making::{Made, Maker};
 
-/// Where configuration space says that BAR 0 is, with the MSI-X table at its start.
+/// Register of configuration space with the address of BAR 0, which begins with the MSI-X table.
 const BAR0: usize = 0x10;
 const BAR_ADDRESS: u32 = !0xf;
 
-/// A device that does nothing any more.
+/// A device that has stopped.
 pub struct Frozen {
-    /// What another one needs to go on.
+    /// What another device needs to go on.
     pub records: Vec<SavedRecord>,
     /// The guest's memory, with the log of what the device wrote.
     pub memory: Arc<Space>,
-    /// How it was mapped then: the log of other maps is another one.
+    /// How the memory was mapped at that time: the log of another mapping is another log.
     pub generation: u64,
 }
 
@@ -55,14 +56,14 @@ impl fmt::Debug for Frozen {
     }
 }
 
-/// What a device is to take over from another host's, besides its records.
+/// What a device is to take over from another host's device, besides its records.
 #[derive(Debug)]
 pub struct Restoring {
-    /// Has the same as QEMU's.
+    /// The source's configuration space: its BAR 0 has to be where QEMU has it here.
     pub config_space: Vec<u8>,
     /// QEMU's MSI-X table of the source.
     pub msix_table: Option<[u32; MSIX_TABLE_WORDS]>,
-    /// Told when it can be made, or why it cannot: a sentence.
+    /// Told that the device can be made, or why it cannot: a sentence.
     pub reply: Reply<Result<Maker, String>>,
 }
 
@@ -78,7 +79,7 @@ const NOT_TRACKED: &str = "the adapter is not tracked, or its guest's memory was
 const FROZEN: &str = "the adapter is frozen: thaw it first";
 
 impl Vm {
-    /// The log of what the device writes begins; its PCI configuration space. The error is a sentence.
+    /// Begins the log of what the device writes; returns its PCI configuration space. The error is a sentence.
     pub(crate) fn track(&mut self) -> Result<Vec<u8>, String> {
         if self.connection.is_none() {
             return Err(NOT_CONNECTED.to_owned());
@@ -92,20 +93,20 @@ impl Vm {
         Ok(self.backend.config_space().to_vec())
     }
 
-    /// The device is to stop, of which its peers are told next. The error is a sentence.
+    /// Prepares to stop the device; its peers are told next. The error is a sentence.
     pub(crate) fn prepare_freeze(&mut self) -> Result<(), String> {
         self.check_freeze()?;
         self.advance_epoch();
         Ok(())
     }
 
-    /// What its peers are told next is newer than what they were told.
+    /// Makes what its peers are told next newer than what they were told.
     pub(crate) fn advance_epoch(&mut self) {
         self.backend.device.advance_epoch(time_of_day());
         self.backend.commit_records();
     }
 
-    /// The device stops. The error is a sentence.
+    /// Stops the device. The error is a sentence.
     pub(crate) fn freeze(&mut self) -> Result<Frozen, String> {
         self.check_freeze()?;
         let records = self.backend.device.freeze();
@@ -123,14 +124,14 @@ impl Vm {
         if !self.backend.tracked {
             return Err(NOT_TRACKED.to_owned());
         }
-        // Whoever froze it counts on that it stands still until they thaw it.
+        // The caller that froze it relies on it to stand still until it is thawed.
         if self.backend.device.is_frozen() {
             return Err(FROZEN.to_owned());
         }
         Ok(())
     }
 
-    /// The device goes on, and the log ends. The error is a sentence.
+    /// Lets the device go on, and ends the log. The error is a sentence.
     pub(crate) fn thaw(&mut self) -> Result<(), String> {
         self.check_here()?;
         self.backend.stop_resending()?;
@@ -150,7 +151,7 @@ impl Vm {
         refusal.map_or(Ok(()), |sentence| Err(sentence.to_owned()))
     }
 
-    /// Another host's device has gone on. The error is a sentence.
+    /// Resets the device, since another host's has gone on. The error is a sentence.
     pub(crate) fn release(&mut self) -> Result<(), String> {
         self.check_here()?;
         if !self.backend.device.is_frozen() {
@@ -161,7 +162,7 @@ impl Vm {
         Ok(())
     }
 
-    /// The guest's memory, with the log of what the device writes. The error is a sentence.
+    /// Returns the guest's memory, with the log of what the device writes. The error is a sentence.
     pub(crate) fn tracked_memory(&self) -> Result<Arc<Space>, String> {
         match self.backend.tracked {
             true => Ok(self.memory()),
@@ -169,13 +170,13 @@ impl Vm {
         }
     }
 
-    /// The guest's memory, if its device could be restored. The error is a sentence.
+    /// Returns the guest's memory, if the device could be restored. The error is a sentence.
     pub(crate) fn waiting_memory(&self) -> Result<Arc<Space>, String> {
         self.check_waiting().map_err(str::to_owned)?;
         Ok(self.memory())
     }
 
-    /// The guest's memory, which the device leaves alone. The error is a sentence.
+    /// Returns the guest's memory while the frozen device leaves it alone. The error is a sentence.
     pub(crate) fn frozen_memory(&self) -> Result<Arc<Space>, String> {
         match self.backend.device.is_frozen() {
             true => Ok(self.memory()),
@@ -204,7 +205,7 @@ impl Vm {
         self.backend.is_restored()
     }
 
-    /// The device can be made from that of another host, as soon as QEMU has its MSI-X table.
+    /// Prepares to make the device from another host's, which begins as soon as QEMU has its MSI-X table.
     pub(crate) fn restore(&mut self, restoring: Restoring) {
         if let Err(sentence) = self.check_waiting() {
             refuse(restoring, sentence);
@@ -231,12 +232,12 @@ impl Vm {
         }
     }
 
-    /// The device that was made takes its place, and does nothing yet. The error is a sentence.
+    /// Puts the device that was made in its place; it does nothing yet. The error is a sentence.
     pub(crate) fn take_made(&mut self, made: Made) -> Result<(), String> {
         self.backend.take_made(made)
     }
 
-    /// The restored device goes on. The error is a sentence.
+    /// Lets the restored device go on. The error is a sentence.
     pub(crate) fn activate(&mut self) -> Result<(), String> {
         if !self.is_restored() {
             return Err(NOT_RESTORED.to_owned());
@@ -248,7 +249,7 @@ impl Vm {
         Ok(())
     }
 
-    /// What was restored or is to be is no more.
+    /// Ends a restore that is under way, and resets a device that was restored.
     pub(crate) fn discard(&mut self) {
         if let Some(restoring) = self.backend.restoring.take() {
             refuse(restoring, "its context was deleted");
@@ -264,14 +265,14 @@ fn bar_0(config_space: &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(*register))
 }
 
-/// Nanoseconds since 1970: what epochs begin with.
+/// Returns the nanoseconds since 1970, which epochs begin with.
 fn time_of_day() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |it| it.as_nanos() as u64)
 }
 
 fn refuse(restoring: Restoring, sentence: &str) {
-    // Whoever asked may be gone, and nothing was done.
+    // The caller may be gone, and nothing was done.
     let _ = restoring.reply.send(Err(sentence.to_owned()));
 }
 
@@ -282,7 +283,7 @@ impl Backend {
         }
     }
 
-    /// The device works.
+    /// Lets the device work.
     pub(super) fn go_on(&mut self) {
         if self.device.is_frozen() {
             self.device.advance_epoch(time_of_day());
@@ -291,7 +292,7 @@ impl Backend {
         self.commit_records();
     }
 
-    /// QEMU has left, and will not say that it has the MSI-X table.
+    /// Ends a restore, since QEMU has left and will not say that it has the MSI-X table.
     pub(super) fn end_restoring(&mut self) {
         self.table = None;
         self.awaits_device = false;
@@ -303,7 +304,7 @@ impl Backend {
         }
     }
 
-    /// As QEMU wrote it last.
+    /// Returns the configuration space as QEMU wrote it last.
     fn config_space(&mut self) -> [u8; CONFIG_BYTES] {
         let mut config_space = [0; CONFIG_BYTES];
         self.device.read(BarRegion::Config, 0, &mut config_space);
@@ -321,12 +322,13 @@ impl Backend {
         self.commit_records();
     }
 
-    /// QEMU's answer to a write of its MSI-X table: what follows comes at the end of the message, and not within it.
+    /// Takes QEMU's answer to a write of its MSI-X table. What follows is done at the end of the message, and not
+    /// within it.
     pub(super) fn table_written(&mut self, result: Result<(), Errno>) {
         self.table = Some(result);
     }
 
-    /// The device can be made if QEMU has answered.
+    /// Lets the device be made if QEMU has answered.
     pub(super) fn conclude_restoring(&mut self) {
         let Some(result) = self.table.take() else {
             return;
@@ -349,7 +351,7 @@ impl Backend {
         }
         let maker = self.await_device();
         if let Err(Ok(_)) = restoring.reply.send(maker) {
-            // Whoever asked gave up at this moment, and takes it for not done.
+            // The caller gave up at this moment, and takes it for not done.
             self.reset_device();
         }
     }

@@ -33,7 +33,7 @@ use interrupts::Refusal;
 use keeping::wiring;
 use migrating::ByClient;
 
-// QEMU is told of as many as there is room for.
+// QEMU is told of as many maps as there is room for.
 const _: () = assert!(vrdma_vfio_user::message::MAX_DMA_MAPS == MAX_MAPS as u64);
 
 /// VFIO's interrupt type for errors.
@@ -42,8 +42,8 @@ const ERROR_IRQ: u32 = 3;
 /// MSI-X vectors: command response, asynchronous events, completions.
 const VECTORS: u16 = 3;
 
-/// Quiet time after which QEMU is taken to be done with its memory map: far longer than the pause
-/// between the messages of one change, far shorter than anybody waits for a dead device.
+/// Quiet time after which QEMU counts as done with its memory map: far longer than the pause between the messages of
+/// one change, far shorter than anybody waits for a dead device.
 const MEMORY_SETTLES: Duration = Duration::from_millis(100);
 
 /// BAR1 and the registers that name the driver's shared region.
@@ -55,36 +55,36 @@ pub(super) struct Backend {
     pub(super) device: Device,
     pub(super) memory: Arc<Space>,
     pub(super) sharing: Sharing,
-    /// For log lines.
+    /// Its name for log lines.
     name: Name,
     lines: Lines,
     irqs: IrqVectors<Eventfd>,
-    /// It was told that they make the shard wait.
+    /// The log was told that its interrupts make the shard wait.
     is_blocked: bool,
     refusal: Refusal,
     pub(super) clock: Clock,
     disposal: Disposal,
     /// When the device shall look at its memory again.
     settles: Option<Time>,
-    /// If another worker would go on for this one.
+    /// The kept descriptors, if another worker would go on for this one.
     kept: Option<Kept>,
-    /// What the device writes is logged, since before its guest's memory was mapped last.
+    /// Writes of the device are logged, and have been since before its guest's memory was mapped last.
     pub(super) tracked: bool,
-    /// Waits for QEMU's answer.
+    /// A restore that waits for QEMU's answer.
     pub(super) restoring: Option<Restoring>,
-    /// The device is being made elsewhere, and until it is there all that QEMU sends waits.
+    /// The device is being made elsewhere; until it is there, everything that QEMU sends waits.
     pub(super) awaits_device: bool,
-    /// The device was made from a context; only while it is frozen that says anything.
+    /// The device was made from a context; meaningful only while it is frozen.
     pub(super) restored: bool,
-    /// QEMU's answer.
+    /// QEMU's answer to the write of its MSI-X table.
     pub(super) table: Option<Result<(), Errno>>,
-    /// What QEMU is to send of what the device has written.
+    /// The pages written by the device that QEMU is still to send.
     pub(super) resender: Option<Resender>,
-    /// What the VM's client migrates by itself.
+    /// The migration that the VM's client does by itself.
     pub(super) by_client: ByClient,
 }
 
-/// The tokens of requests to QEMU: a sample of memory, an MSI-X table, and a byte of a page that is to be sent.
+/// Tokens of requests to QEMU: a sample of memory, an MSI-X table, and pages to be sent again.
 pub(super) const SAMPLE: u64 = 0;
 pub(super) const MSIX_TABLE: u64 = 1;
 pub(super) const RESENT: u64 = 2;
@@ -127,7 +127,7 @@ impl Backend {
         Ok(backend)
     }
 
-    /// QEMU is gone: so are its memory and its descriptors.
+    /// Ends everything that QEMU gave, since it is gone: its memory and its descriptors.
     pub(super) fn disconnected(&mut self) {
         self.device.reset();
         self.device.record();
@@ -147,7 +147,7 @@ impl Backend {
         self.sharing = Sharing::default();
     }
 
-    /// Frees what takes long to free.
+    /// Frees a value that takes long to free, on another thread.
     pub(super) fn dispose(&self, what: impl Send + 'static) {
         self.disposal.free(what);
     }
@@ -171,8 +171,8 @@ impl Backend {
         }
     }
 
-    /// QEMU takes all memory away and gives it back in pieces when its map changes anywhere: the
-    /// device must not take the first half for the loss of its rings.
+    /// Notes that memory changes. When its map changes anywhere, QEMU takes all memory away and gives it back in
+    /// pieces: the device must not take the first half for the loss of its rings.
     fn memory_moves(&mut self) {
         self.settles = Some(self.clock.now() + MEMORY_SETTLES);
     }
@@ -184,7 +184,7 @@ impl Backend {
         Errno::INVAL
     }
 
-    /// Warns in the log; QEMU and the guest can cause as many warnings as they like.
+    /// Warns in the log at a limited rate: QEMU and the guest can cause any number of warnings.
     fn tell(&self, what: &(impl Display + ?Sized)) {
         if self.lines.allow(Instant::now()) {
             tracing::warn!(adapter = %self.name, "{what}");
@@ -255,7 +255,7 @@ impl vfio::Backend for Backend {
     fn irq_count(&self, index: u32) -> u32 {
         match index {
             MSIX_IRQ => u32::from(VECTORS),
-            // QEMU warns about a device without one; it is never raised.
+            // QEMU warns about a device without this interrupt; it is never raised.
             ERROR_IRQ => 1,
             _ => 0,
         }
@@ -280,7 +280,8 @@ impl vfio::Backend for Backend {
         // Memory without a descriptor (firmware, other devices' BARs) is no place for queues or
         // payload: the device treats it as not mapped.
         let Some(fd) = fd else { return Ok(()) };
-        // Any other file may keep whoever asks or touches it waiting, on a file system that QEMU's user serves.
+        // Access to any other file may make the accessing thread wait, if it is on a file system that QEMU's user
+        // serves.
         if !is_in_memory(&fd) {
             self.tell("a part of the guest's memory is a file that is not in memory, which its adapter cannot reach: use memory-backend-memfd, or a file on tmpfs or hugetlbfs");
             return Ok(());
@@ -307,7 +308,7 @@ impl vfio::Backend for Backend {
                 })?
             }
         };
-        // What the log had of the maps that are gone is lost.
+        // The log of the maps that are gone is lost.
         self.end_tracking();
         vfio::Migration::stop_logging(self);
         self.disposal.free(unmapped);
@@ -378,7 +379,7 @@ fn config(spec: &AdapterSpec) -> DeviceConfig {
     }
 }
 
-/// VFIO's numbering: BARs first.
+/// Returns the region of a VFIO index: BARs first.
 fn region_at(index: u32) -> Option<BarRegion> {
     Some(match index {
         0 => BarRegion::Msix,

@@ -1,8 +1,8 @@
 //! A QEMU that was started to take a migrating VM.
 //!
 //! QEMU neither migrates a `vfio-user-pci` device nor refuses to migrate without it: the guest's adapter is dead
-//! afterwards, and nobody says so. `vrdma migrate` has the adapter `away` at the destination before that QEMU gets its VM;
-//! one that connects to an adapter that is here waits for a migration by somebody else.
+//! afterwards, and nobody says so. `vrdma migrate` sets the adapter `away` at the destination before that QEMU gets its
+//! VM; a QEMU that connects to an adapter that is not away waits for a migration by somebody else.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,10 +10,10 @@ use std::os::fd::BorrowedFd;
 
 use vrdma_process::Caller;
 
-/// As much of a command line is looked at: those of QEMU have some kilobytes.
+/// Most bytes of a command line that are looked at: those of QEMU have some kilobytes.
 const BYTES_MAX: u64 = 64 << 10;
 
-/// QEMU's option, which takes one dash or two.
+/// QEMU's option, with one dash of the possible two.
 const OPTION: &[u8] = b"-incoming";
 
 /// Whether the process at the other end of a socket is such a QEMU, as far as that can be seen.

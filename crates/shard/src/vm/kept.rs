@@ -1,8 +1,8 @@
-//! What another worker needs to go on with a VM besides its device: the connection to QEMU, guest memory and
+//! What another worker needs to go on with a VM, besides its device: the connection to QEMU, guest memory and
 //! interrupts, by the numbers of their descriptors, which stay open ([`vrdma_keep`]).
 //!
-//! A descriptor that a committed record names is closed after the next commit, or its number might be another's
-//! when the record is read.
+//! A descriptor that a committed record names is closed only after the next commit: otherwise its number might be
+//! another's when the record is read.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -14,16 +14,16 @@ use vrdma_process::{Recorder, Taken};
 use vrdma_pvrdma::SavedRecord;
 use vrdma_vfio_user::{DmaMap, DmaUnmap, KEPT_DESCRIPTORS, SessionState};
 
-/// What a record is about. The device has the kinds from 16 to 31.
+/// Kinds of records. The device has the kinds from 16 to 31.
 mod kind {
     pub(super) const CONNECTION: u16 = 40;
     /// The doorbell pages.
     pub(super) const DOORBELLS: u16 = 41;
-    /// Guest memory, by a number of ours.
+    /// Guest memory, by a number of this module.
     pub(super) const MEMORY: u16 = 42;
     /// An interrupt's eventfd, by vector.
     pub(super) const INTERRUPT: u16 = 43;
-    /// Those that end with the connection.
+    /// The kinds that end with the connection.
     pub(super) const OF_A_CONNECTION: [u16; 3] = [CONNECTION, MEMORY, INTERRUPT];
 }
 
@@ -57,7 +57,7 @@ struct MemoryRecord {
     writable: bool,
 }
 
-/// Descriptors that records name.
+/// The descriptors that records name.
 #[derive(Default)]
 pub(super) struct Kept {
     doorbells: Option<OwnedFd>,
@@ -65,11 +65,11 @@ pub(super) struct Kept {
     /// By first address.
     memory: BTreeMap<u64, (u32, OwnedFd)>,
     interrupts: BTreeMap<u32, OwnedFd>,
-    /// Named by the last commit, and not by the next one.
+    /// Descriptors that the last commit names, and the next one does not.
     leaving: Vec<OwnedFd>,
 }
 
-/// Records that could not be written: nobody can go on with this VM.
+/// The error that records could not be written: no worker can go on with this VM.
 pub(super) struct NoRoom;
 
 impl Kept {
@@ -136,7 +136,7 @@ impl Kept {
         }
     }
 
-    /// An eventfd that is wired to a vector, or nothing any more.
+    /// Records the eventfd that is wired to a vector; `None` unwires it.
     pub(super) fn wired(
         &mut self,
         journal: &mut dyn Journal,
@@ -160,7 +160,7 @@ impl Kept {
         }
     }
 
-    /// QEMU is gone. Commit before its socket is closed.
+    /// Forgets what was QEMU's. Commit before its socket is closed.
     pub(super) fn disconnected(&mut self, journal: &mut dyn Journal) {
         kind::OF_A_CONNECTION
             .iter()
@@ -172,7 +172,7 @@ impl Kept {
         self.leaving.extend(interrupts.into_values());
     }
 
-    /// What the records of before named may be closed.
+    /// Closes descriptors that only the records of before named.
     pub(super) fn committed(&mut self) {
         self.leaving.clear();
     }
@@ -195,14 +195,14 @@ pub(super) struct Mapped {
     pub(super) fd: OwnedFd,
 }
 
-/// A VM as the worker before has left it.
+/// A VM as the worker before left it.
 pub(crate) struct Past {
     pub(super) connection: [OwnedFd; KEPT_DESCRIPTORS],
     pub(super) state: SessionState,
     pub(super) device: ResumedDevice,
 }
 
-/// The part of the device, and of what QEMU gave it.
+/// The device's part, with what QEMU gave it.
 pub(super) struct ResumedDevice {
     pub(super) recorder: Recorder,
     pub(super) device: Vec<SavedRecord>,
@@ -212,7 +212,7 @@ pub(super) struct ResumedDevice {
 }
 
 impl Past {
-    /// With the descriptors that its records name. `None` if QEMU was not connected, or something is missing.
+    /// Claims the descriptors that its records name. `None` if QEMU was not connected, or something is missing.
     pub(crate) fn claim(taken: Taken, inherited: &mut Inherited) -> Option<Self> {
         let Taken { records, recorder } = taken;
         let mut connection = None;
@@ -270,7 +270,7 @@ fn put(journal: &mut dyn Journal, kind: u16, id: u32, record: &impl Message) -> 
     has_room.then_some(()).ok_or(NoRoom)
 }
 
-/// The descriptors that a record of a VM names.
+/// Returns the descriptors that a record of a VM names.
 pub(crate) fn descriptors(kind: u16, bytes: &[u8]) -> Vec<RawFd> {
     let numbers = match kind {
         kind::CONNECTION => ConnectionRecord::decode(bytes).map(|it| it.descriptors),

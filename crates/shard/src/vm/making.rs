@@ -1,13 +1,14 @@
-//! A device that is made from records on another thread than its shard's: one with thousands of objects takes longer than the
-//! shard's other adapters can wait.
+//! Making a device from records, on another thread than its shard's: for thousands of objects that takes longer than
+//! the shard's other adapters can wait.
 //!
 //! ```text
-//!   shard ── Maker ──► whoever asked, where nobody waits: Device::resume ── Made ──► shard: the device takes its place, frozen
+//!   shard ── Maker ──► a thread that may wait: Device::resume ── Made ──► shard: the device takes its place, frozen
 //! ```
-//! In between what QEMU sends waits in its socket, or it could change the memory that is looked through. A QEMU that leaves then
-//! has the shard wait until its memory is let go: for one device at most, and only while its restore is under way.
+//! In between, what QEMU sends waits in its socket; otherwise it could change the memory that is being read. A QEMU
+//! that leaves at that time makes the shard wait until its memory is released: for one device at most, and only while
+//! its restore is under way.
 //!
-//! This module does not know why there are such records.
+//! This module does not know the origin of the records.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -20,17 +21,17 @@ use vrdma_verbs::Time;
 use super::arriving::NOT_RESTORED;
 use super::backend::Backend;
 
-/// What a device is made over. Nothing is looked at before.
+/// What a device is made over. The memory is not read before.
 pub struct Maker {
     config: DeviceConfig,
     memory: Arc<Space>,
     doorbells: Option<OwnedFd>,
-    /// How the memory was mapped then.
+    /// How the memory was mapped at that time.
     generation: u64,
     now: Time,
 }
 
-/// A device that has not taken its place.
+/// A device that has not taken its place yet.
 pub struct Made {
     device: Device,
     generation: u64,
@@ -49,7 +50,8 @@ impl fmt::Debug for Made {
 }
 
 impl Maker {
-    /// The device that goes on with these records. With `end_connections` its connections end: their other ends have gone on.
+    /// Makes a device that goes on with these records. With `end_connections` its connections end: their other ends
+    /// have gone on.
     ///
     /// # Errors
     /// A sentence.
@@ -71,7 +73,7 @@ impl Maker {
 }
 
 impl Backend {
-    /// The device is to be made over the guest's memory, and what QEMU sends waits from now on. The error is a sentence.
+    /// Prepares to make the device over the guest's memory; from now on what QEMU sends waits. The error is a sentence.
     pub(super) fn await_device(&mut self) -> Result<Maker, String> {
         let doorbells = self.device.doorbell_fd();
         let doorbells = doorbells.map(|fd| fd.try_clone_to_owned()).transpose();
@@ -86,7 +88,8 @@ impl Backend {
         Ok(maker)
     }
 
-    /// What was made takes its place, unless QEMU has left or its context was deleted meanwhile. The error is a sentence.
+    /// Puts the device in its place, unless QEMU has left or its context was deleted meanwhile. The error is a
+    /// sentence.
     pub(super) fn take_made(&mut self, made: Made) -> Result<(), String> {
         let Made {
             mut device,
@@ -98,7 +101,7 @@ impl Backend {
             self.dispose(device);
             return Err(NOT_RESTORED.to_owned());
         }
-        // The way out of the host may have changed meanwhile.
+        // The path MTU may have changed meanwhile.
         device.set_mtu(self.device.config().mtu);
         device.keep_frozen(self.device.take_journal());
         self.device = device;

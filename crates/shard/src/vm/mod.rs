@@ -66,7 +66,7 @@ impl Vm {
         })
     }
 
-    /// The VM of the worker before, with its connection to QEMU.
+    /// Makes the VM of the worker before, with its connection to QEMU.
     pub(crate) fn resume(
         spec: AdapterSpec,
         listener: Listener,
@@ -96,7 +96,7 @@ impl Vm {
         })
     }
 
-    /// The adapter is being removed: nobody is to go on with it.
+    /// Ends the records of an adapter that is being removed: no worker is to go on with it.
     pub(crate) fn end_records(&mut self) {
         self.backend.end_records();
     }
@@ -117,7 +117,7 @@ impl Vm {
         &mut self.backend.device
     }
 
-    /// The ways to those who are connected to it.
+    /// Returns the routes to its peers.
     pub(crate) fn peers(&self) -> Vec<Route> {
         self.backend.device.peers()
     }
@@ -136,7 +136,7 @@ impl Vm {
         self.backend.by_client.has_stopped()
     }
 
-    /// Of what its peers were told of that last.
+    /// Returns the epoch of what its peers were told of that last.
     pub(crate) fn epoch(&self) -> u64 {
         self.backend.device.epoch()
     }
@@ -157,7 +157,7 @@ impl Vm {
         self.backend.device.activity()
     }
 
-    /// When the adapter wants its turn without a doorbell.
+    /// When the adapter needs its turn without a doorbell.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let device = self.backend.device.next_deadline();
         device
@@ -176,19 +176,19 @@ impl Vm {
         self.backend.renew_memory(now);
     }
 
-    /// Tells once that the VM's client took the adapter elsewhere, or brought it here.
+    /// Returns once whether the VM's client took the adapter elsewhere, or brought it here.
     pub(crate) fn take_relocated(&mut self) -> Option<Relocated> {
         let away = self.backend.by_client.take_away()?;
         let name = self.spec.name.clone();
         Some(Relocated { name, away })
     }
 
-    /// What is wrong with the guest's set-up, if anything is.
+    /// Returns what is wrong with the guest's set-up, if anything is.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         self.backend.fault()
     }
 
-    /// Lines about its QEMUs, besides those about its guest, that the log was not told.
+    /// Returns the number of log lines about its QEMUs, besides those about its guest, that were left out.
     pub(crate) fn log_lines_left_out(&self) -> u64 {
         self.guard.log_lines_left_out() + self.backend.log_lines_left_out()
     }
@@ -216,7 +216,7 @@ impl Vm {
         Ok(is_new)
     }
 
-    /// Says so if the one who has just connected waits for a VM that QEMU alone migrates, to an adapter that is here.
+    /// Warns if the QEMU that has just connected waits for a VM that QEMU alone migrates, to an adapter that is here.
     pub(crate) fn warn_of_migration(&self) {
         let Some(connection) = &self.connection else {
             return;
@@ -237,12 +237,12 @@ impl Vm {
         self.backend.device.is_busy()
     }
 
-    /// Whether QEMU is not heard, since its device is being made.
+    /// Whether QEMU is not read, since its device is being made.
     pub(crate) fn awaits_device(&self) -> bool {
         self.backend.awaits_device
     }
 
-    /// Serves what QEMU sent. The connection if it broke: stop to watch it, and drop it.
+    /// Serves what QEMU sent. Returns the connection if it broke: stop watching it, and drop it.
     pub(crate) fn on_socket(&mut self, readable: bool, writable: bool) -> Option<Connection> {
         let outcome = self.converse(readable, writable);
         self.backend.conclude_restoring();
@@ -264,12 +264,12 @@ impl Vm {
         if writable {
             connection.on_writable(&mut self.backend)?;
         }
-        // More is there the next time: who writes without end has its turn as everybody.
+        // The rest is read the next time: a client that writes without end gets its turn as any other.
         if readable {
             connection.on_readable(&mut self.backend)?;
         }
         if let Some(address) = self.backend.sharing.take_question() {
-            // A session with that many questions open is not worth asking again.
+            // A session with so many open questions is not worth another.
             let _ = connection.dma_read(backend::SAMPLE, address, sharing::SAMPLE_BYTES);
             connection.on_writable(&mut self.backend)?;
         }
@@ -281,7 +281,7 @@ impl Vm {
         Ok(())
     }
 
-    /// The adapter is gone: nobody finds its socket any more. What is left takes long to free.
+    /// Ends an adapter that is gone: nobody finds its socket any more. The rest, which takes long to free, is returned.
     pub(crate) fn hang_up(self) -> impl Send {
         self.backend
     }
@@ -292,13 +292,13 @@ impl Vm {
         if self.backend.take_blocked()
             && let Some(connection) = &self.connection
         {
-            // Its end is heard of as that of any other, wherever this was called from.
+            // The end is noticed as that of any other connection, wherever this was called from.
             connection.hang_up();
         }
     }
 }
 
-/// Whether the other end of a socket is closed. One that cannot be asked says so when it is read.
+/// Whether the other end of a socket is closed. For a socket that cannot be asked, reading tells.
 fn has_hung_up(socket: BorrowedFd<'_>) -> bool {
     let mut socket = [PollFd::from_borrowed_fd(socket, PollFlags::empty())];
     let polled = poll(&mut socket, Some(&Timespec::default()));
@@ -306,8 +306,9 @@ fn has_hung_up(socket: BorrowedFd<'_>) -> bool {
     polled.is_err() || socket[0].revents().intersects(ends)
 }
 
-/// Numbers of an earlier daemon's QPs and keys must be stale, and nobody may guess those of this one.
+/// Returns a seed: numbers of an earlier daemon's QPs and keys must be stale, and nobody may guess those of this one.
 pub(crate) fn fresh_seed() -> u64 {
-    // The system always has some once programs run; else those of the standard library's tables have to do.
+    // The system always has random bytes once programs run; if not, the seed of the standard library's tables has to
+    // do.
     getrandom::u64().unwrap_or_else(|_| RandomState::new().build_hasher().finish())
 }

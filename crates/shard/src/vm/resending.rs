@@ -1,13 +1,13 @@
-//! Pages that a frozen device has written, which QEMU is to send as if the guest had.
+//! Pages that a frozen device has written, which QEMU is to send as if the guest had written them.
 //!
 //! ```text
-//!   the log's pages ──► written with what is in them, by a message to QEMU ──► QEMU's own log has them
+//!   the log's pages ──► written with their own content, by a message to QEMU ──► QEMU's own log has them
 //! ```
-//! QEMU's log is of what QEMU knows of, and the device writes past it. A page that QEMU sends goes as the rest of the memory
-//! does; one of a context goes through whoever carries that, while the VM stands still. Nobody but QEMU
-//! may write them meanwhile: the VM has stopped, and so have all its adapters. Of the last page of a message one byte is enough.
+//! QEMU logs only writes that it knows of, and the device writes past it. A page that QEMU sends goes as the rest of
+//! the memory does; a page of a context goes with the context, while the VM stands still. Nobody but QEMU may write the
+//! pages meanwhile: the VM has stopped, and so have all its adapters. Of the last page of a message one byte is enough.
 //!
-//! It does not know why, or whose turn is next.
+//! This module does not know the reason, or which adapter is next.
 
 use std::collections::VecDeque;
 
@@ -18,26 +18,26 @@ use vrdma_vfio_user::{Connection, DmaRefused, Errno};
 use super::Vm;
 use super::backend::{Backend, RESENT};
 
-/// What is to be sent again.
+/// The pages that are to be sent again.
 #[derive(Debug)]
 pub struct Resending {
-    /// In whole pages.
+    /// Runs of whole pages.
     pub runs: Vec<DirtyRun>,
-    /// Told when QEMU knows of all, or why it does not: a sentence.
+    /// Told that QEMU knows of all pages, or why it does not: a sentence.
     pub reply: Reply<Result<(), String>>,
 }
 
-/// The most bytes of a message, and of the messages of a turn, which others wait for: some 20 us.
+/// Most bytes of a message, and of the messages of one turn, which others wait for: some 20 us.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 const TURN_BYTES_MAX: usize = 128 << 10;
 
-/// What QEMU is being told.
+/// The pages that QEMU is being told of.
 pub(super) struct Resender {
     left: VecDeque<DirtyRun>,
-    /// Messages that QEMU has not answered.
+    /// Number of messages that QEMU has not answered.
     open: usize,
     failed: Option<String>,
-    /// Whoever asked; nobody is left to if that was at the worker before.
+    /// The caller's reply; `None` if the caller asked the worker before.
     reply: Option<Reply<Result<(), String>>>,
 }
 
@@ -51,7 +51,8 @@ impl Resender {
         }
     }
 
-    /// Messages of a turn, as far as QEMU takes them; whether there were any. Each answer of QEMU is another turn.
+    /// Sends the messages of a turn, as far as QEMU takes them; whether there were any. Each answer of QEMU brings
+    /// another turn.
     fn send(&mut self, memory: &Space, connection: &mut Connection) -> bool {
         let before = self.open;
         if self.reply.as_ref().is_some_and(is_withdrawn) {
@@ -103,7 +104,8 @@ impl Resender {
         }
     }
 
-    /// Nothing is to come, whether or not it went well. As long as QEMU has not answered a message, it may still write its bytes.
+    /// Whether nothing is to come, successful or not. As long as QEMU has not answered a message, it may still write
+    /// its bytes.
     fn is_over(&self) -> bool {
         let all = self.left.is_empty() || self.failed.is_some();
         self.open == 0 && all
@@ -111,10 +113,10 @@ impl Resender {
 }
 
 impl Vm {
-    /// QEMU is to send what the frozen device has written.
+    /// Begins to have QEMU send what the frozen device has written.
     pub(crate) fn resend(&mut self, resending: Resending) {
         if let Err(sentence) = self.check_resend() {
-            // As for one that ends.
+            // The caller may be gone, as when resending ends.
             let _ = resending.reply.send(Err(sentence.to_owned()));
             return;
         }
@@ -131,7 +133,7 @@ impl Vm {
         }
     }
 
-    /// Goes on with that; whether there is something for QEMU to read.
+    /// Continues to resend; whether there is something for QEMU to read.
     pub(super) fn resend_more(&mut self) -> bool {
         let (Some(resender), Some(connection)) = (&mut self.backend.resender, &mut self.connection)
         else {
@@ -152,7 +154,8 @@ impl Backend {
         }
     }
 
-    /// The device is to go on, and QEMU must not write then what it wrote before. The error is a sentence.
+    /// Stops resending, since the device is to go on and QEMU must not write older content then. The error is a
+    /// sentence.
     pub(super) fn stop_resending(&mut self) -> Result<(), &'static str> {
         let Some(resender) = &mut self.resender else {
             return Ok(());
@@ -165,7 +168,7 @@ impl Backend {
         Ok(())
     }
 
-    /// QEMU has left.
+    /// Ends resending, since QEMU has left.
     pub(super) fn abandon_resending(&mut self) {
         if let Some(resender) = &mut self.resender {
             resender.fail("QEMU left; see its log");
@@ -173,7 +176,7 @@ impl Backend {
         self.end_resending();
     }
 
-    /// QEMU may still write what the worker before had asked for: until it has answered, the device stands still.
+    /// Keeps the device still until QEMU has answered: it may still write what the worker before had asked for.
     pub(super) fn await_answers(&mut self, open: usize) {
         self.device.freeze();
         self.resender = Some(Resender {
@@ -190,7 +193,7 @@ impl Backend {
         };
         match reply {
             Some(reply) => {
-                // Whoever asked may be gone; QEMU knows what it knows.
+                // The caller may be gone; QEMU knows the pages all the same.
                 let _ = reply.send(failed.map_or(Ok(()), Err));
             }
             None if self.device.is_frozen() => self.go_on(),

@@ -1,8 +1,8 @@
 //! Finds out whether the guest's memory is really shared with the daemon.
 //!
-//! QEMU sends a file descriptor even for memory that it maps privately (`share=off`): the daemon then
-//! reads zeros, silently. So when the driver names its shared region, the first bytes of it are asked
-//! for over the socket too and compared with what the mapping shows.
+//! QEMU sends a file descriptor even for memory that it maps privately (`share=off`): the daemon then silently reads
+//! zeros. So when the driver names its shared region, the first bytes of it are also read over the socket, and compared
+//! with the mapping.
 
 /// Bytes compared: the driver's version, its OS and the address of its command slot. The driver
 /// writes them once, before it names the region.
@@ -22,33 +22,33 @@ pub(super) struct Sharing {
 }
 
 impl Sharing {
-    /// The driver wrote the lower half.
+    /// Takes the lower half, which the driver wrote.
     pub(super) fn low(&mut self, value: u32) {
         self.low = value;
     }
 
-    /// The driver wrote the upper half: the region is named.
+    /// Takes the upper half, which the driver wrote: the region is named.
     pub(super) fn high(&mut self, value: u32) {
         self.question = Some(u64::from(value) << 32 | u64::from(self.low));
     }
 
-    /// The address to read over the socket, once.
+    /// Returns the address to read over the socket, once.
     pub(super) fn take_question(&mut self) -> Option<u64> {
         self.asked = self.question.take()?;
         Some(self.asked)
     }
 
-    /// The address asked for last.
+    /// Returns the address asked for last.
     pub(super) fn asked(&self) -> u64 {
         self.asked
     }
 
-    /// The socket's answer beside the mapping's bytes.
+    /// Compares the socket's answer with the mapping's bytes.
     pub(super) fn compare(&mut self, told: &[u8], mapped: &[u8]) {
         self.differs = told != mapped;
     }
 
-    /// The complaint, if there is one.
+    /// Returns the complaint, if there is one.
     pub(super) fn fault(&self) -> Option<&'static str> {
         self.differs.then_some(NOT_SHARED)
     }

@@ -1,4 +1,4 @@
-//! Making what a plan says: adapters with their policies, and queue pairs to where they send.
+//! Makes the parts of a plan: adapters with their policies, and queue pairs to the sinks.
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::stranger::Stranger;
 use crate::trace::Trace;
 use crate::violation::Violation;
 
-/// What an engine that cuts nothing makes of a message.
+/// Bytes of a unit that no message exceeds, for engines that do not cut messages.
 const LONG_UNIT: u32 = 16 << 20;
 
 /// One end of a connection before it has a peer.
@@ -81,7 +81,7 @@ impl Crowd {
     }
 }
 
-/// What the carrier is told of some terms; a broken run forgets some.
+/// Makes the policy that the carrier is told of; a broken run leaves some terms out.
 fn policy(terms: Terms, group: Option<Arc<Policy>>, sabotage: Option<Sabotage>) -> Policy {
     let policy = group.map_or_else(Policy::default, Policy::in_group);
     let weight = NonZeroU32::new(terms.weight).unwrap_or(NonZeroU32::MIN);
@@ -101,7 +101,7 @@ fn policy(terms: Terms, group: Option<Arc<Policy>>, sabotage: Option<Sabotage>) 
     policy
 }
 
-/// Makes the adapters of one group.
+/// The builder of one group's adapters.
 struct Builder<'a> {
     cluster: &'a mut Cluster,
     group: usize,
@@ -111,7 +111,8 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// A tenant's adapter, and another one of its group that it sends to. A limit or guarantee of arrivals is that one's.
+    /// Adds a tenant's adapter, and its sink: another adapter of the group. A limit or guarantee for arrivals is the
+    /// sink's.
     fn add(&mut self, plan: &TenantPlan, random: &mut Rng) -> Result<Sender, Violation> {
         let (mut sends, mut takes) = (plan.terms, TERMS_OF_NOBODY);
         if let Some((limit, _)) = plan.terms.limit
@@ -219,7 +220,7 @@ const RIGHTS: Access = Access::LOCAL_WRITE
     .union(Access::REMOTE_WRITE)
     .union(Access::REMOTE_READ);
 
-/// A queue pair, and memory for one message.
+/// Makes a queue pair, and memory for one message.
 fn half(
     hca: &mut Hca<Region>,
     memory: &Memory,

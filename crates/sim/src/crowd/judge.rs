@@ -1,10 +1,11 @@
-//! The checkers: what each tenant got is held against what it was promised.
+//! The checkers, which compare what each tenant got with what it was promised.
 //!
-//! * Who always wants more shares by weight with the others that do: groups, and the tenants of a group.
-//! * No limit is exceeded but by its burst and the unit that goes beyond it.
-//! * Who has a guarantee, or sends to one who has, gets that, whatever its weight.
-//! * No turn of one tenant moves more than a quantum and a unit, and one by its guarantee as much again. So the message
-//!   of a light one, which waits for a few turns of the carrier at most, waits for so many bytes.
+//! * Tenants that always want more share by weight with the others that do: groups, and the tenants of a group.
+//! * No limit is exceeded, except by its burst and the unit that goes beyond it.
+//! * A tenant with a guarantee, or one that sends to a receiver with one, gets it, whatever its weight.
+//! * No turn of one tenant moves more than a quantum and a unit, and a turn by its guarantee moves at most as much
+//!   again. So the message of a light tenant, which waits for a few turns of the carrier at most, waits for a bounded
+//!   number of bytes.
 
 use vrdma_switch::{BURST_NS, Limit};
 use vrdma_verbs::Time;
@@ -17,20 +18,20 @@ use crate::violation::{Violation, check};
 /// The cost of a turn, as the carrier has it.
 const QUANTUM: u64 = 64 << 10;
 
-/// Turns of the carrier that the message of a light one waits for at most, with the one that carries it. Where its group
-/// has greedy ones it may wait for the rounds that pay their debt, too.
+/// Most turns of the carrier that a light tenant's message waits for, with the one that carries it. If its group has
+/// greedy tenants, it may also wait for the rounds that pay their debt.
 const WAIT_TURNS_MAX: u64 = 3;
 
-/// Of so many messages of light ones, one may wait for a debt of its group: it is looked at as a rule.
+/// One in this many messages of light tenants may wait for a debt of its group: normally the tenant is looked at.
 const LATE: u64 = 20;
 
-/// Visits that everybody has had when shares are looked at: they are right but for one at either end.
+/// Visits that every tenant has had when shares are compared: they are right except for one visit at either end.
 const VISITS: u64 = 60;
 
-/// How long limits are looked at, at least: ten bursts.
+/// Least time that limits are observed: ten bursts.
 const TIME_NS: u64 = 10 * BURST_NS;
 
-/// What shares and guarantees may be wrong by: a part of so many.
+/// Shares and guarantees may be off by one part in this many.
 const TOLERANCE: u64 = 20;
 
 /// One limit of a tenant or a group: a bucket that drains at its rate and holds a burst.
@@ -38,7 +39,7 @@ struct Account {
     name: String,
     limit: Limit,
     rate: u64,
-    /// Units times nanoseconds a second.
+    /// Level in units times nanoseconds a second.
     level: u128,
     at: Time,
 }
@@ -54,7 +55,7 @@ impl Account {
         }
     }
 
-    /// So much has passed; `most` is the largest that passes at once.
+    /// Adds an amount that has passed; `most` is the largest amount that passes at once.
     fn passes(&mut self, carried: Carried, unit_bytes: u32, now: Time) -> Result<(), Violation> {
         let (amount, most) = match self.limit {
             Limit::OutBits | Limit::InBits => (carried.bytes * 8, u64::from(unit_bytes) * 8),
@@ -79,23 +80,23 @@ impl Account {
 
 const NS_A_SECOND: u128 = 1_000_000_000;
 
-/// What a tenant got.
+/// The state of a tenant, and what it got.
 struct Standing {
     name: String,
     group: usize,
     terms: Terms,
-    /// Its own limit and its group's, by number.
+    /// Numbers of its own account and its group's.
     accounts: Vec<usize>,
     is_light: bool,
-    /// Of its messages.
+    /// Length of its messages.
     length: u64,
-    /// Since shares are looked at.
+    /// What it got since the shares began to be observed.
     got: Carried,
-    /// How many turns it may have in one of the carrier.
+    /// Turns that it may have in one turn of the carrier.
     turns: u64,
-    /// What a visit of it costs at least.
+    /// Least cost of one of its visits.
     visit: u64,
-    /// The turns in which messages of a light one were posted that are not done.
+    /// Turns in which a light tenant posted the messages that are not done.
     waits_since: Vec<u64>,
 }
 
@@ -113,7 +114,7 @@ impl Standing {
         }
     }
 
-    /// What counts for a guarantee: no unit is so short that it counts little, and a long message is several.
+    /// Returns what counts for a guarantee: even the shortest unit counts for a minimum, and a long message is several.
     fn counted(&self, of: Limit) -> u64 {
         match of {
             Limit::OutBits | Limit::InBits => 8 * self.got.bytes.max(self.got.units * UNIT_COST),
@@ -130,11 +131,11 @@ pub(super) struct Judge {
     tenants: Vec<Standing>,
     accounts: Vec<Account>,
     unit_bytes: u32,
-    /// When shares began to be looked at: everybody had had its first visits.
+    /// When the shares began to be observed: every tenant had had its first visits.
     begun: Option<Time>,
     now: Time,
     pub(super) light_messages: u64,
-    /// Of those, that waited for debts of their groups.
+    /// Light messages that waited for debts of their groups.
     late: u64,
     pub(super) limited: u64,
     pub(super) guaranteed: u64,
@@ -175,9 +176,9 @@ impl Judge {
                     length: plan.does.length().into(),
                     got: Carried::default(),
                     turns: match guaranteed {
-                        // Every second one of those that all have.
+                        // Every second turn of all that adapters have.
                         Some(_) => 2 + adapters.div_ceil(2),
-                        // Its own, and one in which it is looked at.
+                        // Its own turn, and one in which it is looked at.
                         None => 2,
                     },
                     visit: QUANTUM.max(u64::from(unit) + UNIT_COST),
@@ -196,12 +197,12 @@ impl Judge {
         Some(self.accounts.len() - 1)
     }
 
-    /// A light one has posted a message before a turn.
+    /// Notes that a light tenant has posted a message before a turn.
     pub(super) fn posts(&mut self, tenant: usize, turn: u64) {
         self.tenants[tenant].waits_since.push(turn);
     }
 
-    /// A message was done in a turn.
+    /// Notes that a message was done in a turn.
     pub(super) fn completes(&mut self, tenant: usize, turn: u64) -> Result<(), Violation> {
         let Standing { waits_since, .. } = &mut self.tenants[tenant];
         if waits_since.is_empty() {
@@ -217,8 +218,8 @@ impl Judge {
         })
     }
 
-    /// How many rounds pay the largest debt of a group, which all of it have together: that of a turn, and of one that
-    /// a member had because it was looked at.
+    /// Returns how many rounds pay the largest debt that a group can have: that of one turn, and of a turn that a
+    /// member had because it was looked at.
     fn rounds_in_debt(&self, group: usize) -> u64 {
         let is_greedy = |plan: &TenantPlan| !plan.does.is_light();
         if !self.groups[group].tenants.iter().any(is_greedy) {
@@ -234,7 +235,7 @@ impl Judge {
         (2 * turn).div_ceil(paid)
     }
 
-    /// So much of a tenant was carried in a turn.
+    /// Notes what was carried for a tenant in a turn.
     pub(super) fn moves(
         &mut self,
         tenant: usize,
@@ -258,7 +259,7 @@ impl Judge {
         Ok(())
     }
 
-    /// A turn is over.
+    /// Ends a turn.
     pub(super) fn end_turn(&mut self, now: Time) {
         self.now = now;
         if self.begun.is_none() && self.visited(2) {
@@ -269,13 +270,13 @@ impl Judge {
         }
     }
 
-    /// Whether all who take their shares have had so many visits.
+    /// Whether all tenants that take their shares have had this many visits.
     fn visited(&self, times: u64) -> bool {
         let mut takers = self.tenants.iter().filter(|it| it.takes_its_share());
         takers.all(|it| cost(it.got) >= times * it.visit || self.is_held(it.group))
     }
 
-    /// A group's limit holds up all of it.
+    /// Whether a group's limit holds up the whole group.
     fn is_held(&self, group: usize) -> bool {
         self.groups[group].terms.limit.is_some()
     }
@@ -285,7 +286,7 @@ impl Judge {
         begun && self.visited(VISITS)
     }
 
-    /// For whom there is no end.
+    /// Describes the tenants of a run that does not end.
     pub(super) fn describe(&self) -> String {
         let got = self
             .tenants
@@ -294,7 +295,7 @@ impl Judge {
         got.collect::<Vec<_>>().join(", ")
     }
 
-    /// Holds what all got against what they were promised.
+    /// Compares what all got with what they were promised.
     pub(super) fn shares(&self) -> Result<(), Violation> {
         self.guarantees()?;
         let late = 1 + self.light_messages / LATE;
@@ -324,7 +325,7 @@ impl Judge {
         self.tenants.iter().filter(move |it| it.group == group)
     }
 
-    /// What a group got.
+    /// Returns what a group got.
     fn got_of(&self, group: usize, amount: impl Fn(&Standing) -> u64) -> Got {
         Got {
             name: format!("group {group}"),
@@ -358,7 +359,7 @@ impl Judge {
     }
 }
 
-/// What somebody got.
+/// What a tenant or a group got.
 struct Got {
     name: String,
     terms: Terms,

@@ -1,17 +1,17 @@
-//! What a seed stands for: port groups, who is in them and what each was promised.
+//! The plan of a seed: port groups, their tenants, and what each was promised.
 
 use fastrand::Rng;
 use vrdma_switch::Limit;
 
 use super::{MESSAGE_BYTES, UNIT_COST};
 
-/// Nanoseconds a byte takes are one, so a carrier that moves nothing else moves so many bits a second.
+/// Bits a second of a carrier that moves nothing else: a byte takes one nanosecond.
 const SPEED_BITS: u64 = 8_000_000_000;
 
-/// Lengths of messages: an operation's cost, a packet's, a quantum's, and more than a unit's.
+/// Lengths of messages: of an operation's cost, a packet, a quantum, and more than a unit.
 const LENGTHS: [u32; 6] = [8, 700, 4096, 20_000, 64 << 10, 1 << 20];
 
-/// What an adapter or a port group was promised.
+/// The promises made to an adapter or a port group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     pub(super) weight: u32,
@@ -20,16 +20,16 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// Whether nothing but its weight decides what it gets.
+    /// Whether its weight alone decides what it gets.
     pub(super) fn is_weight_alone(&self) -> bool {
         self.limit.is_none() && self.guarantee.is_none()
     }
 }
 
-/// What the owner of an adapter does.
+/// The behaviour of an adapter's owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Does {
-    /// It always has as many messages posted as there is room for.
+    /// It always has as many messages posted as fit.
     Greedy { length: u32, reads: bool },
     /// It posts a short message, and the next one after a while.
     Light { pause_ns: u64 },
@@ -60,7 +60,7 @@ pub(super) struct GroupPlan {
     pub(super) tenants: Vec<TenantPlan>,
 }
 
-/// What is promised besides weights.
+/// The promises besides weights.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Promise {
     Nothing,
@@ -103,7 +103,7 @@ fn group(random: &mut Rng, promise: Promise) -> GroupPlan {
             terms: terms(random, promise),
             does: Does::Greedy {
                 length: LENGTHS[random.usize(..LENGTHS.len())],
-                // What is read is another one's to send, and limits would be those of its sink.
+                // Payload that is read is sent by another adapter, and limits would be those of its sink.
                 reads: promise != Promise::Limits && random.u8(..4) == 0,
             },
         })
@@ -115,7 +115,7 @@ fn group(random: &mut Rng, promise: Promise) -> GroupPlan {
     GroupPlan { terms, tenants }
 }
 
-/// It wants less than its share, whatever that is.
+/// Makes a tenant that wants less than its share, whatever that is.
 fn light(random: &mut Rng) -> TenantPlan {
     TenantPlan {
         terms: Terms {
@@ -139,7 +139,7 @@ fn terms(random: &mut Rng, promise: Promise) -> Terms {
     }
 }
 
-/// Between a hundredth and a tenth of what the carrier can.
+/// Makes a limit between a hundredth and a tenth of what the carrier can do.
 fn limit(random: &mut Rng) -> (Limit, u64) {
     let limit = Limit::ALL[random.usize(..Limit::ALL.len())];
     let bits = random.u64(SPEED_BITS / 100..SPEED_BITS / 10);
@@ -149,7 +149,7 @@ fn limit(random: &mut Rng) -> (Limit, u64) {
     }
 }
 
-/// One adapter, or the one that it sends to, gets much more than by its weight, and perhaps a whole group, too.
+/// Promises an adapter, or the one that it sends to, much more than its weight gives, and perhaps a whole group, too.
 fn guarantee(random: &mut Rng, groups: &mut [GroupPlan]) {
     let mut promise = |terms: &mut Terms| {
         let of = Limit::ALL[random.usize(..Limit::ALL.len())];

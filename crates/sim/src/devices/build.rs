@@ -1,4 +1,4 @@
-//! Making what a seed stands for: hosts, guests at them, connected programs, journeys.
+//! Makes the parts of a seed's run: hosts, their guests, connected programs, journeys.
 
 use std::time::Duration;
 
@@ -25,13 +25,13 @@ use crate::violation::Violation;
 
 const MILLISECOND: u64 = 1_000_000;
 
-/// Where in its first page a program's buffer begins: aligned for atomics, and not for pages.
+/// Offset of a program's buffer in its first page: aligned for atomics, but not for pages.
 const BUFFER_OFFSET: u64 = 0x128;
 
 const CQ_ENTRIES: u32 = 64;
 
-/// Time-out and retries of connections whose peers are away for long: three times 17 ms, up to four times as long where
-/// round trips are long.
+/// Time-out exponent and retries of connections whose peers are away for long: three times 17 ms, up to four times as
+/// long where round trips are long.
 const IMPATIENT: (u8, u8) = (12, 2);
 
 impl Devices {
@@ -73,7 +73,7 @@ impl Devices {
             random,
         };
         if kind != Journeys::Short {
-            // A process that follows another knows nothing of who stands still.
+            // A process that follows another does not know which peers stand still.
             devices.crashes.spare_all();
         }
         for number in 0..guests {
@@ -85,7 +85,7 @@ impl Devices {
         Ok(devices)
     }
 
-    /// Every host has its adapter, and all but one of them are away.
+    /// Adds a guest: every host has its adapter, and all but one of these are away.
     fn add_guest(&mut self, number: usize) -> Result<(), Violation> {
         let identity = Fabric::identity(number as u8 + 1);
         let config = DeviceConfig::new(identity);
@@ -176,7 +176,7 @@ impl Devices {
     }
 }
 
-/// What befalls notices: enough that many are lost, and few enough that not all of those are that say the same.
+/// Returns the faults for notices: enough that many are lost, but rarely all that say the same.
 fn troubles(seed: u64) -> FaultSpec {
     FaultSpec {
         loss: Probability::per_million(50_000),
@@ -206,8 +206,8 @@ fn journeys(random: &mut Rng, hosts: usize, guests: usize) -> Vec<(Time, Journey
     all
 }
 
-/// Of each guest some behind each other, with time to work between them: longer than connections wait, which are
-/// [`IMPATIENT`].
+/// Makes several journeys for each guest, one after the other, with time to work between them. They take longer than
+/// the connections wait, which are [`IMPATIENT`].
 fn long_journeys(seed: u64, hosts: usize, guests: usize) -> Vec<(Time, Journey)> {
     let mut random = Rng::with_seed(seed ^ 0xa7a7);
     let mut all = Vec::new();

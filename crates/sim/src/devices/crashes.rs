@@ -1,10 +1,11 @@
-//! Processes that serve hosts and end at any moment: another one goes on with what was committed.
+//! Processes that serve hosts and end at any moment: another process goes on with what was committed.
 //!
 //! ```text
-//!   carrier's turn ── a device writes down ── the call that was named: the process ends ──► another carrier, at the same uplinks
-//!                                                                                      └──► devices from their records
+//!   carrier's turn ── a device records ── chosen call: its process ends ──► another carrier, at the same uplinks
+//!                                                                      └──► devices from their records
 //! ```
-//! What was not committed is gone, and so is all that the carrier had learned or had under way. Guests and uplinks stay.
+//! What was not committed is lost, and so is everything that the carrier had learned or had under way. Guests and
+//! uplinks stay.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -19,7 +20,7 @@ use crate::violation::Violation;
 
 const MILLISECOND: u64 = 1_000_000;
 
-/// Calls of the journal until the process ends, at most: a turn has some ten.
+/// Most calls of the journal until the process ends: a turn has some ten.
 const CALLS_MAX: u32 = 60;
 
 /// A process that is to end.
@@ -27,11 +28,11 @@ const CALLS_MAX: u32 = 60;
 pub(super) struct Death {
     at: Time,
     host: usize,
-    /// The first so many times that something is written down from then on.
+    /// Number of journal calls from then on until the process ends.
     calls: u32,
 }
 
-/// The notebooks of all hosts' processes, and which of them end.
+/// The journals of all hosts' processes, and which processes end.
 pub(super) struct Crashes {
     pub(super) books: Vec<Book>,
     deaths: VecDeque<Death>,
@@ -40,7 +41,7 @@ pub(super) struct Crashes {
 }
 
 impl Crashes {
-    /// Half of the seeds have some. Drawn apart, so that the others are what they were.
+    /// Half of the seeds have some. Drawn separately, so that the other choices stay the same.
     pub(super) fn of(seed: u64, hosts: usize) -> Self {
         let mut random = Rng::with_seed(seed ^ 0xdead);
         let count = random.usize(..6) * usize::from(random.bool());
@@ -61,14 +62,14 @@ impl Crashes {
 }
 
 impl Crashes {
-    /// No process ends.
+    /// Lets no process end.
     pub(super) fn spare_all(&mut self) {
         self.deaths.clear();
     }
 }
 
 impl Devices {
-    /// Every device is written down from now on, wherever it is.
+    /// Records every device from now on, at whichever host it is.
     pub(super) fn begin_records(&mut self) {
         for guest in 0..self.cluster.places.len() {
             for host in 0..self.hosts {
@@ -79,14 +80,14 @@ impl Devices {
         self.commit_records();
     }
 
-    /// As the daemon does before it answers whoever changed a device.
+    /// Commits, as the daemon does before it answers a request that changed a device.
     pub(super) fn commit_records(&self) {
         for book in &self.crashes.books {
             open(book).commit();
         }
     }
 
-    /// The device of a guest is another one here from now on.
+    /// Records a guest's device anew, since another device takes its place here.
     pub(super) fn record_anew(&mut self, host: usize, guest: usize) {
         let book = Book::clone(&self.crashes.books[host]);
         let device = &mut self.guest_at(host, guest).device;
@@ -96,7 +97,7 @@ impl Devices {
         open(&book).commit();
     }
 
-    /// Processes whose time has come end at the next call that was named.
+    /// Makes processes whose time has come end at the chosen call.
     pub(super) fn arm(&mut self) {
         let now = self.cluster.now;
         while self.crashes.deaths.front().is_some_and(|it| it.at <= now) {
@@ -106,7 +107,7 @@ impl Devices {
         }
     }
 
-    /// Does something that is not the carriers' doing, and that the daemon commits before it says so.
+    /// Does work that is not the carriers', and that the daemon commits before it answers.
     pub(super) fn disarmed(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<(), Violation>,
@@ -121,7 +122,7 @@ impl Devices {
         Ok(())
     }
 
-    /// Does something that only the carriers do, however often they end meanwhile.
+    /// Does work of the carriers alone, however often their processes end meanwhile.
     pub(super) fn carried(
         &mut self,
         mut work: impl FnMut(&mut Self) -> Result<(), Violation>,
@@ -143,14 +144,14 @@ impl Devices {
         }
     }
 
-    /// Another process serves a host.
+    /// Makes another process serve a host.
     fn follow(&mut self, host: usize) -> Result<(), Violation> {
         self.crashes.count += 1;
         self.cluster
             .say(|| format!("the process of host {host} ends, and another one goes on"));
         let book = Book::clone(&self.crashes.books[host]);
         open(&book).batch.clear();
-        // A device goes on that was frozen: whoever waits for its context gives up.
+        // A device that was frozen goes on: the migration that waits for its context is given up.
         for guest in 0..self.stops.len() {
             if self.cluster.places[guest].host == host {
                 self.stops[guest] = None;

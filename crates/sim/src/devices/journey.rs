@@ -15,14 +15,14 @@ use crate::violation::Violation;
 /// The carrier of a host.
 type Carrier = Host<DeviceMember, SimPort>;
 
-/// What befalls a guest.
+/// One journey of a guest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Journey {
     pub(super) guest: usize,
     pub(super) to: usize,
     /// How long it is stopped.
     pub(super) pause_ns: u64,
-    /// It goes on where it was.
+    /// It goes on where it was, in the end.
     pub(super) aborts: bool,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Stop {
 }
 
 impl Devices {
-    /// Does what is due: guests stop, and go on.
+    /// Does what is due: stops guests, and lets them go on.
     pub(super) fn travel(&mut self) -> Result<(), Violation> {
         let now = self.cluster.now;
         while self.journeys.front().is_some_and(|(at, _)| *at <= now) {
@@ -78,7 +78,7 @@ impl Devices {
             .say(|| format!("a{guest} is frozen: {journey:?}"));
     }
 
-    /// The peers of a guest, where it is.
+    /// Tells the peers of a guest from its current host.
     fn tell(&mut self, guest: usize, what: fn(&mut Carrier, PortId, Time)) {
         let Endpoint { host, port, .. } = self.cluster.places[guest];
         let now = self.cluster.now;
@@ -101,7 +101,7 @@ impl Devices {
         let (from, to) = (self.cluster.places[guest].host, stop.journey.to);
         let port = self.cluster.places[guest].port;
         let context = Context::decode(&stop.context).map_err(Violation::from_error)?;
-        // What waits at the source for its return is another QEMU's.
+        // The guest at the source that waits for its return belongs to another QEMU.
         let config = *self.seen(guest).device.config();
         let fresh = Guest::new(config, self.clock.clone()).map_err(Violation::from_error)?;
         let mut gone = std::mem::replace(self.guest(guest), fresh);

@@ -1,5 +1,5 @@
-//! Programs in guests: each request has a number, its bytes are a function of that, and each is done
-//! once and in its order.
+//! Programs in guests. Each request has a number, its bytes are a function of the number, and each is done once and in
+//! order.
 
 use vrdma_driver::Ram;
 use vrdma_driver::object::{Buffer, Completion, Cq, Mr, Qp};
@@ -10,16 +10,16 @@ use vrdma_verbs::Time;
 use super::Devices;
 use crate::violation::{Violation, check};
 
-/// Requests, and receives, that a program has under way at most.
+/// Most requests, and most receives, that a program has under way.
 pub(super) const SLOTS: usize = 16;
 const SLOT_BYTES: u64 = 6000;
 const AREA_BYTES: u64 = SLOTS as u64 * SLOT_BYTES;
 const SUCCESS: u32 = 0;
 
-/// The areas of a buffer, and behind them the word for atomics.
+/// Bytes of the areas of a buffer, and of the word for atomics behind them.
 pub(super) const BUFFER_BYTES: u64 = 4 * AREA_BYTES + 8;
 
-/// What a part of a buffer is for.
+/// The use of a part of a buffer.
 #[derive(Clone, Copy)]
 enum Area {
     /// Sent from, and read into.
@@ -50,7 +50,7 @@ enum Op {
 struct Work {
     op: Op,
     length: u32,
-    /// Additions before this one.
+    /// Number of additions before this one.
     adds: u64,
 }
 
@@ -66,25 +66,25 @@ pub(super) struct Program {
     mr: Mr,
     works: Vec<Work>,
     pub(super) done: usize,
-    /// Works that take a receive of the peer's, in order.
+    /// Works that take a receive of the peer, in order.
     sends: Vec<usize>,
     receives: usize,
     pub(super) arrived: usize,
     adds: u64,
 }
 
-/// Which program it is, and what it has to do.
+/// The number of a program, its peer, and what it has to do.
 #[derive(Clone, Copy)]
 pub(super) struct Role {
     pub(super) number: usize,
     /// The number of the program at the other end.
     pub(super) peer: usize,
     pub(super) guest: usize,
-    /// Requests.
+    /// Number of requests.
     pub(super) quota: usize,
 }
 
-/// What it works with.
+/// The objects that it works with.
 pub(super) struct Objects {
     pub(super) qp: Qp,
     pub(super) send_cq: Cq,
@@ -93,12 +93,12 @@ pub(super) struct Objects {
     pub(super) mr: Mr,
 }
 
-/// The seed of what a program's buffer holds at first.
+/// Returns the seed of a program buffer's initial content.
 pub(super) fn source_seed(program: usize) -> u64 {
     (program as u64 + 1) << 48
 }
 
-/// The bytes of a request. A pattern of the driver differs by place, and this by program and number too.
+/// Returns the bytes of a request. A pattern of the driver differs by place, this one also by program and number.
 fn payload(program: usize, work: usize, length: u32) -> Vec<u8> {
     let seed = (program as u64 + 1) << 32 | (work as u64 + 1) << 17;
     vrdma_driver::object::pattern(seed, length as usize)
@@ -263,7 +263,7 @@ impl Devices {
         posted.map_err(Violation::from_error)
     }
 
-    /// Takes what guests that run find in their completion queues. Their devices do not run because of it.
+    /// Takes what running guests find in their completion queues, without making their devices run.
     pub(super) fn judge(&mut self) -> Result<(), Violation> {
         for number in 0..self.programs.len() {
             let guest = self.programs[number].guest;
@@ -333,14 +333,14 @@ impl Devices {
         program.buffer.read(ram, offset, length as usize)
     }
 
-    /// What a READ of a slot brings.
+    /// Returns what a READ of a slot brings.
     fn source(&self, number: usize, at: usize, length: u32) -> Vec<u8> {
         let whole = vrdma_driver::object::pattern(source_seed(number), BUFFER_BYTES as usize);
         let start = place(Area::Source, at) as usize;
         whole[start..start + length as usize].to_vec()
     }
 
-    /// Everything arrived, and every addition was done once.
+    /// Checks that everything arrived, and every addition was done once.
     pub(super) fn finish(&mut self) -> Result<(), Violation> {
         self.judge()?;
         for (number, program) in self.programs.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The checkers of receives: what came, in which order, and whether it is whole.
+//! The checkers of receives: which message came, in which order, and whether it is whole.
 
 use vrdma_verbs::object::QpType;
 use vrdma_verbs::work::{Completion, Status, Tail, WcOp};
@@ -9,7 +9,7 @@ use crate::owner::GRH_BYTES;
 use crate::violation::{Violation, check};
 use crate::world::World;
 
-/// Bytes behind a message that must be untouched.
+/// Bytes behind a message that must be unchanged.
 const MARGIN_BYTES: usize = 32;
 
 impl World {
@@ -60,7 +60,7 @@ impl World {
         Ok(())
     }
 
-    /// Receives are flushed when the send side has failed, and nothing else.
+    /// Checks a failed receive: receives are flushed when the send side has failed, and for no other reason.
     fn judge_failed_receive(&mut self, end: usize, status: Status) -> Result<(), Violation> {
         let failed = self.ends[end].failed;
         let legal = status == Status::WrFlush && failed.is_some();
@@ -103,8 +103,8 @@ impl World {
         })
     }
 
-    /// A receive of an unreliable connection may hold the beginning of a longer message that was cut
-    /// off, and is used for the next.
+    /// Returns the bytes to check behind a message. A receive of an unreliable connection may hold the beginning of a
+    /// longer message that was cut off, and is used for the next one.
     fn margin_bytes(&self, end: usize) -> usize {
         match self.ends[end].kind {
             QpType::Uc => 0,
@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    /// Kind, length, immediate data and addresses of a message.
+    /// Checks kind, length, immediate data and addresses of a message.
     fn judge_head(
         &mut self,
         end: usize,
@@ -147,7 +147,7 @@ impl World {
         u64::from(GRH_BYTES) * u64::from(is_datagram)
     }
 
-    /// Reliable messages come in order; others tell who they are.
+    /// Returns which message it is: reliable messages come in order, others carry their name.
     fn which_message(
         &mut self,
         end: usize,
@@ -180,15 +180,15 @@ impl World {
         self.judge_repetition(peer, at)
     }
 
-    /// Only a network that sends frames twice, a stranger on it, or a host that does not know yet by which of
-    /// its uplinks to send, delivers unreliable messages twice, and only one that lets them overtake each
-    /// other delivers them in another order.
+    /// Checks repetition and order of unreliable messages. They may arrive twice only if the network sends frames
+    /// twice, a stranger is on it, or a host does not know yet by which of its uplinks to send; and out of order only
+    /// if the network lets frames overtake each other.
     fn judge_repetition(&mut self, sender: usize, at: usize) -> Result<usize, Violation> {
         let faults = self.plan.link.faults;
         let flooded = self.plan.uplinks.kinds.len() > 1;
         let twice = faults.duplicate > Default::default() || self.plan.hostility > 0 || flooded;
         let late = faults.reorder > Default::default() || faults.jitter_ns > 0;
-        // What an adapter sent from its old host may come after what it sends from the new one.
+        // Messages that an adapter sent from its old host may come after those from the new one.
         let shuffled = twice || late || self.migrations > 0;
         let end = &mut self.ends[sender];
         let times = end.arrivals.entry(at).or_default();

@@ -103,7 +103,7 @@ fn many_peers_are_told_in_turns_and_too_many_are_not() {
     while own.next_deadline() == Some(now) {
         let some = told(&mut own, now);
         assert!(some.len() <= TOLD_A_TURN);
-        // One that is told acknowledges at once: nobody is left out because of it.
+        // A peer that is told acknowledges at once: no other is left out because of it.
         if let Some((route, notice)) = some.first() {
             own.acknowledge(&answer(NoticeKind::ResumeAck, route, *notice));
         }

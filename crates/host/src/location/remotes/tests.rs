@@ -55,7 +55,7 @@ impl World {
         due
     }
 
-    /// Each peer has one timer, at its time.
+    /// Checks that each peer has one timer, at its time.
     fn check(&self) {
         let all = self.remotes.of_port.iter().flat_map(|(port, remotes)| {
             let of_port = remotes.iter();
@@ -71,7 +71,7 @@ impl World {
         assert_eq!(self.remotes.timers, expected);
     }
 
-    /// The nonce of the question that is due.
+    /// Returns the nonce of the question that is due.
     fn asked(&mut self, time: Duration) -> u64 {
         match self.pass(time)[..] {
             [Due::Ask { local, notice, .. }] => {
@@ -144,7 +144,7 @@ fn one_epoch_pauses_once_and_not_for_ever() {
     let began = world.now;
     let mut given_up = false;
     while !given_up {
-        // It is said again and again, and never answered.
+        // The peer says it again and again, and never answers.
         world.hear(NoticeKind::Pause, 5, 1000);
         let due = world.pass(Duration::from_millis(50));
         given_up = due.iter().any(|it| matches!(it, Due::GiveUp(_)));
@@ -155,7 +155,7 @@ fn one_epoch_pauses_once_and_not_for_ever() {
     assert_eq!(world.hear(NoticeKind::Pause, 5, 1000), Verdict::default());
 }
 
-/// Else who says it with newer and newer epochs would hold connections up for ever.
+/// Otherwise a peer that says it with newer and newer epochs would hold connections up forever.
 #[test]
 fn who_was_given_up_makes_nobody_wait_for_a_while() {
     let mut world = World::default();
@@ -204,7 +204,7 @@ fn who_is_asked_and_answers_is_waited_for() {
     };
     assert_eq!(alive, expected);
     assert_eq!(world.hear(NoticeKind::Alive, 5, nonce), Verdict::default());
-    // At last nobody is.
+    // At last the peer is not waited for.
     world.pass(PAUSES_APART);
     world.hear(NoticeKind::Pause, 6, 1);
     let began = world.now;
@@ -233,14 +233,14 @@ fn who_has_moved_is_asked_where_it_is_found() {
     assert_eq!(moved, expected);
     let wrong = world.hear(NoticeKind::Moved, 5, first + 1);
     assert_eq!(wrong, Verdict::default());
-    // The answer to the first question is one to the second as well.
+    // The answer to the first question also answers the second.
     assert_eq!(world.asked(MOVED_ASK_AGAIN), first);
     let alive = world.hear(NoticeKind::Alive, 6, first);
     assert_eq!(alive.effect, Some(Effect::Resume));
     assert_eq!(world.hear(NoticeKind::Moved, 5, first), Verdict::default());
 }
 
-/// Of a peer that thaws and freezes without end.
+/// A peer that freezes and goes on without end.
 #[test]
 fn pauses_are_apart() {
     let mut world = World::default();
@@ -253,7 +253,7 @@ fn pauses_are_apart() {
     }
 }
 
-/// Each would make connections send again what is on its way.
+/// Each such notice would make connections send again what is on its way.
 #[test]
 fn so_are_those_that_go_on_and_did_not_stand_still() {
     let mut world = World::default();
@@ -365,7 +365,7 @@ proptest! {
                 prop_assert!(world.now.since(since) < PAUSE_LONGEST + late);
             }
         }
-        // Then nobody says anything any more.
+        // Then nothing more is said.
         world.pass(PAUSE_MAX);
         world.pass(PAUSE_MAX);
         let left = world.remotes.get_mut(pair()).map(|it| it.state);

@@ -1,13 +1,13 @@
-//! Who of a queue is gone and still in it.
+//! Entries of a queue that are gone but still in it.
 
 use std::collections::BTreeMap;
 
-/// See the module. Without any, which is nearly always, nothing is looked up.
+/// The entries; see the module. While there are none, which is nearly always, nothing is looked up.
 #[derive(Debug)]
 pub(super) struct Gone<T> {
-    /// What is in the queue of each and came by then is gone.
+    /// By entry: its places in the queue that came up to this number are gone.
     by: BTreeMap<T, u64>,
-    /// How many in the queue are.
+    /// Number of entries in the queue that are gone.
     count: usize,
 }
 
@@ -21,7 +21,7 @@ impl<T> Default for Gone<T> {
 }
 
 impl<T: Copy + Ord> Gone<T> {
-    /// One in the queue is gone; so many have come by now.
+    /// Notes that an entry in the queue is gone; `came` entries have come by now.
     pub(super) fn add(&mut self, one: T, came: u64) {
         self.by.insert(one, came);
         self.count += 1;
@@ -31,7 +31,7 @@ impl<T: Copy + Ord> Gone<T> {
         self.count > 0 && self.by.get(&one).is_some_and(|by| came <= *by)
     }
 
-    /// Whether one is gone, which leaves the queue then.
+    /// Whether an entry, which leaves the queue now, is gone.
     #[inline]
     pub(super) fn take(&mut self, one: T, came: u64) -> bool {
         if !self.has(one, came) {
@@ -44,8 +44,8 @@ impl<T: Copy + Ord> Gone<T> {
         true
     }
 
-    /// Whether they are so many in a queue of such a length that it costs each of them a look or two to take them all
-    /// out: there are never more of them than of the others.
+    /// Whether so many of a queue of this length are gone that sweeping costs each of them a look or two: there are
+    /// never more of them than of the others.
     pub(super) fn are_most(&self, length: usize) -> bool {
         2 * self.count > length
     }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-/// Who always wants more, by weight, and what each got in visits that cost so much.
+/// Entries that always want more, by weight, and what each got in visits.
 struct Greedy {
     weights: Vec<u32>,
     budgets: Vec<Budget>,
@@ -21,7 +21,7 @@ impl Greedy {
         }
     }
 
-    /// One visit; what it takes is whole units.
+    /// Makes one visit, which takes whole units.
     fn visit(&mut self, rounds: &mut Rounds<usize>, unit: u64) -> usize {
         let one = rounds.front().unwrap();
         let (budget, weight) = (&mut self.budgets[one], self.weights[one]);
@@ -80,7 +80,7 @@ fn a_round_costs_by_whom_it_visits() {
     let visits = (0..CROWD).map(|_| greedy.visit(&mut rounds, 257 << 10));
     let of_heavy = visits.filter(|one| *one == CROWD).count() as u64;
     assert!(of_heavy > 50, "the crowd waits for rounds of the heavy one");
-    // When its debt is paid, and for the visit; some of those had paid before, and some have paid now.
+    // One step when a debt is paid, and one for the visit; some debts were paid before, and some are paid now.
     let steps = rounds.steps - before;
     assert!(steps <= 3 * CROWD as u64, "{steps}");
 }
@@ -189,7 +189,7 @@ fn a_debtor_counts_among_the_heaviest_until_it_has_paid() {
     assert_eq!(rounds.heaviest[0], 1);
 }
 
-/// How often one of weight 100 is visited before another one has paid a quantum by such a weight.
+/// Returns how often an entry of weight 100 is visited before another one has paid a quantum by this weight.
 fn visits_beside(weight: u32) -> usize {
     let (mut rounds, mut debt) = (Rounds::default(), Budget::default());
     debt.charge(QUANTUM);
@@ -243,7 +243,7 @@ fn who_is_gone_is_not_looked_for_and_may_come_again() {
     assert_eq!(rounds.weights.debtors(), 0, "nobody is in debt");
 }
 
-/// One that waits.
+/// An entry that waits.
 #[derive(Clone, Copy)]
 struct One {
     budget: Budget,
@@ -295,7 +295,7 @@ fn whoever_waits_is_there_once_whatever_happens() {
     }
 }
 
-/// Who is next has its visit, or waits on in debt.
+/// Visits the next entry, or lets it wait on in debt.
 fn visit_front(rounds: &mut Rounds<u32>, waiting: &mut BTreeMap<u32, One>) {
     let Some(front) = rounds.front() else { return };
     let one = waiting.get_mut(&front).expect("it waits");

@@ -2,7 +2,7 @@
 //!
 //! Somebody is in debt for a moment in almost every turn, so nothing is allocated when a weight comes again.
 
-/// See the module. There are as many as different weights, which are few.
+/// The counts; see the module. There are as many as different weights, which are few.
 #[derive(Default, Debug)]
 pub(super) struct Weights {
     /// By weight.
@@ -24,7 +24,7 @@ impl Weights {
         }
     }
 
-    /// One of them is none any more.
+    /// Removes a debtor of this weight.
     pub(super) fn remove(&mut self, weight: u32) {
         if let Ok(at) = self.find(weight) {
             self.counts[at].debtors -= 1;
@@ -46,7 +46,7 @@ impl Weights {
         self.counts.clear();
     }
 
-    /// How many debtors there are.
+    /// Returns the number of debtors.
     #[cfg(test)]
     pub(super) fn debtors(&self) -> usize {
         self.counts.iter().map(|it| it.debtors).sum()

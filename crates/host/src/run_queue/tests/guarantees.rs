@@ -10,7 +10,7 @@ fn guarantee(policy: &Policy, megabits: u64) {
     policy.set_guarantee(Limit::OutBits, NonZeroU64::new(megabits * MEGABIT));
 }
 
-/// Megabits a second that each member sends, of what guarantees count.
+/// Returns the megabits a second that each member sends, as guarantees count them.
 fn rates(world: &mut World) -> Vec<u64> {
     let begun = world.now;
     let sent = world.share(8 << 30);
@@ -100,7 +100,7 @@ fn who_is_gone_is_owed_nothing() {
 #[test]
 fn a_guarantee_of_what_arrives_brings_senders_nothing_for_what_they_send_to_others() {
     const OTHERS: u64 = 256 << 10;
-    /// A turn of these ends with one to the receiver.
+    /// Units in a row to the receiver that fill a turn: its last unit is one of them.
     const IN_A_ROW: u64 = QUANTUM / 1032 + 1;
     let mut world = World::default();
     world.add(1, &[1], 1032);

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use super::*;
 
-/// Transfers in a ring of the daemon's.
+/// Transfers that fit a ring of the daemon.
 const RING: usize = 512;
 
-/// A shard, and the rings by which the other one's transfers come.
+/// A shard, and the rings by which the other shard's transfers come.
 pub(super) struct Shard {
     carrier: Carrier,
     rings: [VecDeque<Transfer<Station>>; 2],
@@ -29,7 +29,7 @@ impl DerefMut for Shard {
     }
 }
 
-/// Two shards that share the fabric.
+/// Makes two shards that share the fabric.
 pub(super) fn shards() -> [Shard; 2] {
     let shared = Arc::default();
     [0, 1].map(|id| {
@@ -45,20 +45,20 @@ pub(super) fn shards() -> [Shard; 2] {
     })
 }
 
-/// Moves what waits in one lane between each pair; `true` if anything did.
+/// Moves what waits in one lane of each of the two to the other; `true` if there was anything.
 pub(super) fn move_transfers(hosts: &mut [Shard; 2], lane: Lane) -> bool {
     let [first, second] = hosts;
     move_all(first, second, lane) | move_all(second, first, lane)
 }
 
-/// Moves what waits in one lane from one shard to another; `true` if there was any.
+/// Moves what waits in one lane from one shard to another; `true` if there was anything.
 pub(super) fn move_all(from: &mut Shard, to: &mut Shard, lane: Lane) -> bool {
     let mut moved = 0;
     while move_some(from, to, lane, &mut moved) {}
     moved > 0
 }
 
-/// The same in one turn of the receiver; `true` if there may be more.
+/// Does so in one turn of the receiver; `true` if there may be more.
 pub(super) fn move_some(from: &mut Shard, to: &mut Shard, lane: Lane, moved: &mut usize) -> bool {
     let ring = &mut to.rings[lane as usize];
     while ring.len() < RING

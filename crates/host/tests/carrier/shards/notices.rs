@@ -1,4 +1,4 @@
-//! A station stands still whose peer is another shard's.
+//! A station stands still while its peer is on another shard.
 
 use super::*;
 

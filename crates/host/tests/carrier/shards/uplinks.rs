@@ -1,4 +1,4 @@
-//! What the first shard takes from uplinks for members of others, and what others send by them.
+//! What the first shard takes from uplinks for members of other shards, and what those send by uplinks.
 
 use vrdma_host::{Marks, Segment};
 use vrdma_switch::GroupId;
@@ -33,7 +33,7 @@ fn a_group_whose_last_member_moved_away_leaves_no_marks() {
     hosts[0].adopt(at, member, NOW);
     run_all(&mut hosts);
     hosts[0].remove(port);
-    // Another group of that number.
+    // Another group with that number.
     let newcomer = Station::new(3, gid(3));
     let mut at = attachment(&newcomer, 3, 0);
     let port = at.port;

@@ -10,7 +10,7 @@ use vrdma_verbs::work::{SendOp, Status};
 
 use super::{Carrier, add, connect, run, station};
 
-/// Requests that it has posted at any time.
+/// Requests that are posted at any time.
 const DEPTH: u64 = 32;
 
 /// A station that always has messages to send to another one.
@@ -19,20 +19,20 @@ pub(crate) struct Greedy {
     pub(crate) qp: QpId,
     pub(crate) to: PortId,
     pub(crate) length: u32,
-    /// It reads instead.
+    /// It reads instead of writing.
     pub(crate) reads: bool,
-    /// Bytes whose moving is completed.
+    /// Bytes of completed requests.
     pub(crate) moved: u64,
 }
 
 impl Greedy {
-    /// Between two new stations.
+    /// Makes one between two new stations.
     pub(crate) fn new(host: &mut Carrier, numbers: [u8; 2], length: u32) -> Self {
         let [port, to] = numbers.map(|number| add(host, number, 0));
         Self::between(host, [port, to], length)
     }
 
-    /// On a new queue pair.
+    /// Makes one on a new queue pair.
     pub(crate) fn between(host: &mut Carrier, [port, to]: [PortId; 2], length: u32) -> Self {
         let qp = connect(host, port, to)[0];
         let greedy = Self {
@@ -47,7 +47,7 @@ impl Greedy {
         greedy
     }
 
-    /// The same, but it reads.
+    /// Makes one that reads.
     pub(crate) fn reader(host: &mut Carrier, [port, to]: [PortId; 2], length: u32) -> Self {
         let qp = connect(host, port, to)[0];
         let greedy = Self {
@@ -68,12 +68,12 @@ impl Greedy {
             true => SendOp::Read(remote),
             false => SendOp::Write(remote),
         };
-        // Its number tells it from others of the station.
+        // The peer's number tells the request from others of the station.
         let id = u64::from(self.to.0);
         station(host, self.port).post(self.qp, id, op, self.length);
     }
 
-    /// Posts as many as were completed, and says how many.
+    /// Posts as many requests as were completed; returns how many.
     pub(crate) fn go_on(&mut self, host: &mut Carrier) -> usize {
         let id = u64::from(self.to.0);
         let done = station(host, self.port).completed_of(id);
@@ -85,14 +85,14 @@ impl Greedy {
         done.len()
     }
 
-    /// Bytes moved in a time in which the host does what it can and sleeps until its next deadline.
+    /// Returns the bytes moved in `time`, in which the host does what it can and sleeps until its next deadline.
     pub(crate) fn moved_in(&mut self, host: &mut Carrier, from: Time, time: Duration) -> u64 {
         let [moved] = work(host, [self], from, time);
         moved
     }
 }
 
-/// The same of several.
+/// Does so for several; returns the bytes of each.
 pub(crate) fn work<const N: usize>(
     host: &mut Carrier,
     mut greedy: [&mut Greedy; N],
@@ -117,7 +117,7 @@ pub(crate) fn limit(host: &mut Carrier, port: PortId, limit: Limit, rate: u64) {
     policy.set_rate(limit, NonZeroU64::new(rate));
 }
 
-/// Whether so many bytes are what a rate allows in a second, within 5 %.
+/// Checks that this many bytes are what a rate allows in a second, within 5 %.
 pub(crate) fn assert_near(bytes: u64, bits: u64) {
     let due = bits / 8;
     assert!(bytes.abs_diff(due) < due / 20, "{bytes} bytes, {due} due");

@@ -18,7 +18,7 @@ pub(crate) use greedy::{Greedy, assert_near, limit, work};
 pub(crate) use station::{REGION_BYTES, Station};
 pub(crate) use wire::{BATCH, Wire};
 
-/// Turns in which everything that can move has moved.
+/// Most turns until everything that can move has moved.
 const TURNS_MAX: usize = 10_000;
 
 /// A host of the tests.
@@ -51,7 +51,7 @@ pub(crate) fn add_limited(
     attachment.port
 }
 
-/// Where a station is plugged in.
+/// Returns where a station is plugged in.
 pub(crate) fn attachment(station: &Station, number: u8, group: u32) -> Attachment {
     let mark = group + 10;
     Attachment {
@@ -96,7 +96,7 @@ pub(crate) fn run(host: &mut Carrier, now: Time) {
     panic!("the stations never come to rest");
 }
 
-/// What a station can have.
+/// Returns the limits of a station's engine.
 fn limits() -> Limits {
     Limits {
         pds: 4,

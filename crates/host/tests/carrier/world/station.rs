@@ -1,4 +1,4 @@
-//! A member of the tests: an engine whose owner posts and polls by calls.
+//! A member of the tests: an engine whose owner posts and polls by function calls.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use super::memory::{Region, Regions};
 /// Bytes of the one region of a station.
 pub(crate) const REGION_BYTES: usize = 1 << 20;
 
-/// Where the region begins for keys.
+/// Address of the region for its keys.
 const START: u64 = 0x10_0000;
 
-/// Bytes of a unit between two stations of one host.
+/// Most bytes of a unit between two stations of one host.
 const UNIT_BYTES: u32 = 256 << 10;
 
 /// How a peer is reached.
@@ -35,7 +35,7 @@ pub(crate) struct Name {
     pub(crate) qpn: Qpn,
 }
 
-/// See the module.
+/// A station; see the module.
 pub(crate) struct Station {
     pub(crate) hca: Hca<Region>,
     pub(crate) memory: Regions,
@@ -45,28 +45,28 @@ pub(crate) struct Station {
     pd: PdId,
     cq: CqId,
     changes: VecDeque<GidChange>,
-    /// Completions that the owner was shown.
+    /// Completions that were shown to the owner.
     pub(crate) completions: Vec<(u64, Status)>,
-    /// Its communication manager is the host's owner's.
+    /// Its engine has QP 1.
     pub(crate) has_gsi: bool,
     pub(crate) mtu: Option<Mtu>,
     pub(crate) groups: Option<Vec<Gid>>,
-    /// What limits it.
+    /// Its limits.
     pub(crate) policy: Arc<Policy>,
-    /// What its doorbells do.
+    /// How its doorbells work.
     pub(crate) doorbells: Doorbells,
     /// It stands still, and answers nothing.
     pub(crate) is_still: bool,
     pub(crate) epoch: u64,
-    /// Somebody has rung.
+    /// A doorbell has rung.
     pub(crate) rung: bool,
-    /// It says so before it is asked for more.
+    /// It reports rings before it is polled.
     pub(crate) tells_of_rings: bool,
-    /// How often it was looked at.
+    /// How often it was polled.
     pub(crate) polls: u32,
-    /// How often its owner was told.
+    /// How often its owner was shown what happened.
     pub(crate) published: u32,
-    /// Answers that it has heard.
+    /// Number of answers that it got.
     pub(crate) answers: u32,
 }
 
@@ -115,12 +115,12 @@ impl Station {
         }
     }
 
-    /// The host that it is at from now on does not know its address yet.
+    /// Binds its address again: the host that it is at from now on does not know it yet.
     pub(crate) fn come_anew(&mut self) {
         self.changes.push_back(GidChange::Bound(self.gid));
     }
 
-    /// A reliable queue pair that knows nobody yet.
+    /// Creates a reliable queue pair that has no peer yet.
     pub(crate) fn create_qp(&mut self) -> QpId {
         let spec = QpSpec::new(QpType::Rc, self.pd, self.cq, self.cq);
         self.hca.create_qp(spec).unwrap()
@@ -138,7 +138,7 @@ impl Station {
         self.connect_with(qp, peer, 7);
     }
 
-    /// The same with so many retries.
+    /// Connects with this retry count.
     pub(crate) fn connect_with(&mut self, qp: QpId, peer: Name, retry_count: u8) {
         let mut attr = QpAttr {
             access: Access::REMOTE_WRITE | Access::REMOTE_READ,
@@ -174,7 +174,7 @@ impl Station {
         }
     }
 
-    /// What its region is to a peer.
+    /// Returns its region as a peer names it.
     pub(crate) fn remote(&self) -> Remote {
         Remote {
             addr: START,
@@ -182,7 +182,7 @@ impl Station {
         }
     }
 
-    /// Posts a request about the first bytes of its region.
+    /// Posts a request for the first bytes of its region.
     pub(crate) fn post(&mut self, qp: QpId, id: u64, op: SendOp<Region>, length: u32) {
         let sge = Sge {
             addr: START,
@@ -202,13 +202,13 @@ impl Station {
         self.hca.post_send(qp, request).unwrap();
     }
 
-    /// The same of one number.
+    /// Returns the completions of one request since the last call.
     pub(crate) fn completed_of(&mut self, id: u64) -> Vec<Status> {
         let of_id = self.completions.extract_if(.., |(done, _)| *done == id);
         of_id.map(|(_, status)| status).collect()
     }
 
-    /// What its owner was shown since the last call.
+    /// Returns the completions shown to its owner since the last call.
     pub(crate) fn completed(&mut self) -> Vec<(u64, Status)> {
         std::mem::take(&mut self.completions)
     }

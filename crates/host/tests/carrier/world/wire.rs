@@ -1,4 +1,4 @@
-//! An uplink of the tests: what is sent stays here until somebody takes it.
+//! An uplink of the tests: sent frames stay here until somebody takes them.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -7,10 +7,10 @@ use std::rc::Rc;
 use vrdma_host::{Batch, Port, Received, Segment, Train};
 use vrdma_verbs::Time;
 
-/// Frames of one batch that arrives.
+/// Most frames of one batch that arrives.
 pub(crate) const BATCH: usize = 32;
 
-/// A frame and where it belongs.
+/// A frame and its segment.
 pub(crate) type Frame = (Segment, Vec<u8>);
 
 #[derive(Default)]
@@ -24,7 +24,7 @@ struct State {
     looks: u32,
 }
 
-/// Both a port and the test's handle of it.
+/// Both the port and the test's handle of it.
 #[derive(Clone, Default)]
 pub(crate) struct Wire(Rc<RefCell<State>>);
 
@@ -35,17 +35,17 @@ impl Wire {
         wire
     }
 
-    /// From now on it takes nothing, or everything.
+    /// Makes it take nothing, or everything, from now on.
     pub(crate) fn set_full(&self, full: bool) {
         self.0.borrow_mut().full = full;
     }
 
-    /// What was sent since the last call.
+    /// Returns the frames sent since the last call.
     pub(crate) fn take_sent(&self) -> Vec<Frame> {
         std::mem::take(&mut self.0.borrow_mut().sent)
     }
 
-    /// What was sent comes at another wire; `true` if there was any.
+    /// Moves sent frames to another wire, where they arrive; `true` if there were any.
     pub(crate) fn move_to(&self, other: &Self) -> bool {
         let sent = self.take_sent();
         let any = !sent.is_empty();
@@ -53,17 +53,17 @@ impl Wire {
         any
     }
 
-    /// Frames that it has not handed on.
+    /// Returns the number of frames that it has not handed on.
     pub(crate) fn waiting_frames(&self) -> usize {
         self.0.borrow().queued.len()
     }
 
-    /// How often somebody looked whether something came.
+    /// Returns how often it was asked for arrivals.
     pub(crate) fn looks(&self) -> u32 {
         self.0.borrow().looks
     }
 
-    /// A frame comes.
+    /// Makes a frame arrive.
     pub(crate) fn arrive(&self, frame: Frame) {
         self.0.borrow_mut().arriving.push_back(frame);
     }

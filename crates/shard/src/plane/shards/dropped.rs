@@ -1,5 +1,5 @@
-//! What uplinks dropped for a port group, of all shards: the first one takes what comes, and each drops what it cannot
-//! send.
+//! What uplinks dropped for a port group, summed over all shards: the first shard takes what arrives, and each drops
+//! what it cannot send.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::Shards;
 use crate::plane::ShardCommand;
 
 impl Shards {
-    /// By reason, without what an adapter of the group counts.
+    /// Returns the drops by reason, without those that an adapter of the group counts.
     ///
     /// # Errors
     /// A shard is silent.

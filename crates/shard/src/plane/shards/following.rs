@@ -6,7 +6,7 @@ use super::Shards;
 use crate::plane::ShardCommand;
 
 impl Shards {
-    /// All adapters of the beginning are there: what needs them goes on, and clients are accepted.
+    /// Tells the shards that all adapters of the start are there: what needs them goes on, and clients are accepted.
     ///
     /// # Errors
     /// A sentence.

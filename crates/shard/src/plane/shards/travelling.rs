@@ -1,4 +1,4 @@
-//! What is asked of an adapter whose VM goes to another host, or comes from there.
+//! Steps of an adapter whose VM goes to another host, or comes from there.
 
 use vrdma_adapter::ShardId;
 use vrdma_switch::PortId;
@@ -11,7 +11,7 @@ impl Shards {
     /// Has the adapter's shard take a step.
     ///
     /// # Errors
-    /// A sentence; nothing was changed.
+    /// A sentence; nothing has changed.
     pub async fn migrate<T>(
         &self,
         port: PortId,
@@ -25,7 +25,7 @@ impl Shards {
         flat(self.line(shard)?.ask(command).await)
     }
 
-    /// The adapter goes away, or is here: whose its addresses are.
+    /// Notes that the adapter goes away, or is here, which decides who owns its addresses.
     ///
     /// # Errors
     /// A sentence.

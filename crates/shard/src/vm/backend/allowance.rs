@@ -1,17 +1,17 @@
-//! What the migrations of one client may cost: writing down a device of many objects, and making one, takes milliseconds in
-//! which the shard serves nobody else, and a client may ask for it as often as it likes.
+//! Limit of what one client's migrations may cost. Writing down a device of many objects, and making one, takes
+//! milliseconds in which the shard serves nobody else, and a client may ask for it as often as it likes.
 
 use std::time::Duration;
 
 use vrdma_verbs::Time;
 
-/// What may be spent at once: many times what one migration takes.
+/// Time that may be spent at once: many times what one migration takes.
 const MOST: Duration = Duration::from_millis(500);
 
-/// A tenth of the time may be spent.
+/// One part in this many of the time may be spent.
 const SHARE: u32 = 10;
 
-/// Time that is left, as nanoseconds; what was begun may take more.
+/// Time that is left, in nanoseconds; work that was begun may exceed it.
 #[derive(Debug)]
 pub(super) struct Allowance {
     left: i64,
@@ -28,7 +28,7 @@ impl Default for Allowance {
 }
 
 impl Allowance {
-    /// Whether something may be begun now.
+    /// Whether work may be begun now.
     pub(super) fn allows(&mut self, now: Time) -> bool {
         let passed = now.0.saturating_sub(self.at.0) / u64::from(SHARE);
         let left = self.left.saturating_add_unsigned(passed);
@@ -37,7 +37,7 @@ impl Allowance {
         self.left > 0
     }
 
-    /// Something took so long.
+    /// Subtracts the time that work took.
     pub(super) fn spend(&mut self, began: Time, ended: Time) {
         let spent = ended.0.saturating_sub(began.0);
         self.left = self.left.saturating_sub_unsigned(spent);

@@ -1,17 +1,17 @@
-//! What all clients together may make the daemon keep of devices that migrate.
+//! Limit of what all clients together may make the daemon keep of devices that migrate.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
 use vrdma_vfio_user::Errno;
 
-/// Bytes of all of them.
+/// Most bytes of all clients together.
 const MOST: usize = 1 << 30;
 
-/// In this process.
+/// Bytes kept in this process.
 static ALL: AtomicUsize = AtomicUsize::new(0);
 
-/// The part of one client.
+/// The bytes kept for one client.
 #[derive(Debug)]
 pub(super) struct Held {
     all: &'static AtomicUsize,
@@ -29,11 +29,11 @@ impl Held {
         Self { all, bytes: 0 }
     }
 
-    /// So many from now on, if there is room for them.
+    /// Sets the number of bytes, if there is room for them.
     pub(super) fn resize(&mut self, bytes: usize) -> Result<(), Errno> {
         let own = self.bytes;
         let resized = |all: usize| Some(all - own + bytes).filter(|all| *all <= MOST);
-        // Whoever gives some up makes room.
+        // A client that gives up bytes makes room.
         let resized = self.all.fetch_update(Relaxed, Relaxed, resized);
         resized.map_err(|_| Errno::NOSPC)?;
         self.bytes = bytes;

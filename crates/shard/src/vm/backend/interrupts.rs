@@ -1,7 +1,7 @@
-//! Interrupts of a device, and what becomes of a client that makes its shard wait to signal one.
+//! Interrupts of a device, and what happens to a client that makes its shard wait to signal one.
 //!
-//! Such a client loses its connection, and whoever runs that VM is refused for a while: else the shard would do little but wait
-//! for clients that come again.
+//! Such a client loses its connection, and clients of that VM are refused for a while: otherwise the shard would do
+//! little but wait for clients that come again.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use vrdma_verbs::Time;
 
 use super::{Backend, VECTORS};
 
-/// What its shard waited for one at most, some 10 ms, is then 2 in a thousand of the time.
+/// How long: with it, the shard's wait for one client, some 10 ms at most, is 2 in a thousand of the time.
 const REFUSED: Duration = Duration::from_secs(5);
 
-/// From when on clients are let in again.
+/// The time from which clients are let in again.
 #[derive(Debug, Default)]
 pub(super) struct Refusal(Option<Time>);
 
@@ -51,7 +51,7 @@ impl Backend {
         is_new
     }
 
-    /// Whether nobody is let in because of that.
+    /// Whether clients are refused because of that.
     pub(in crate::vm) fn refuses(&self) -> bool {
         self.refusal.ends_after(self.clock.now())
     }

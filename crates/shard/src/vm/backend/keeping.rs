@@ -1,5 +1,5 @@
-//! The part of the device that another worker goes on with: what is recorded, when it counts, and a device that
-//! goes on.
+//! The device's part in survival: what is recorded for another worker, when records take effect, and a device that goes
+//! on.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,7 +21,7 @@ use super::{Backend, ByClient, VECTORS, config, map_into};
 use crate::shard::clock::Clock;
 
 impl Backend {
-    /// Goes on for the worker before.
+    /// Makes the device go on for the worker before.
     pub(in crate::vm) fn resume(
         spec: &AdapterSpec,
         clock: Clock,
@@ -75,7 +75,7 @@ impl Backend {
         self.kept.is_some()
     }
 
-    /// QEMU has connected, or its connection goes on.
+    /// Notes that QEMU has connected, or that its connection goes on.
     pub(in crate::vm) fn connected(&mut self, connection: &Connection) {
         if let (Some(kept), Some(descriptors)) = (&mut self.kept, connection.descriptors()) {
             kept.connected(&descriptors);
@@ -85,7 +85,7 @@ impl Backend {
         }
     }
 
-    /// The adapter is being removed: nobody is to go on with it.
+    /// Ends the records of an adapter that is being removed: no worker is to go on with it.
     pub(in crate::vm) fn end_records(&mut self) {
         self.device.stop_recording();
     }
@@ -111,7 +111,7 @@ impl Backend {
         self.keep(|kept, journal| kept.doorbells(journal, fd));
     }
 
-    /// Makes what was recorded count, and closes what the records named that it replaces.
+    /// Makes records take effect, and closes descriptors that only the replaced records named.
     pub(in crate::vm) fn commit_records(&mut self) {
         if let Some(journal) = self.device.journal() {
             journal.commit();
@@ -120,7 +120,7 @@ impl Backend {
     }
 }
 
-/// What vectors are wired to after a request: only those that it changes.
+/// Returns the vectors that a request changes, and what each is wired to afterwards.
 pub(super) fn wiring(irqs: &vfio::SetIrqs<'_>) -> Result<Vec<(u32, Option<OwnedFd>)>, Errno> {
     let end = irqs.start.saturating_add(irqs.count).min(VECTORS.into());
     let unwired = |vectors: Range<u32>| vectors.map(|vector| (vector, None)).collect();

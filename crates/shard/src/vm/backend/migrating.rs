@@ -1,22 +1,24 @@
-//! A VM whose own client takes the adapter along: `DEVICE_FEATURE` and `MIG_DATA` of vfio-user. Nobody else takes part, as with
-//! `vrdma migrate` ([`arriving`](super::super::arriving)); what it does in steps of its own, the client's states say here:
+//! A VM whose own client takes the adapter along, by `DEVICE_FEATURE` and `MIG_DATA` of vfio-user. Nobody else takes
+//! part. What `vrdma migrate` ([`arriving`](super::super::arriving)) does in steps of its own follows here from the
+//! client's states:
 //!
 //! | client | here |
 //! |---|---|
 //! | RUNNING to STOP | the device is frozen, and its records are kept |
 //! | STOP_COPY | the data is made of them |
-//! | all of the data was read, and the client leaves without RUNNING | the VM goes on elsewhere: the adapter is *away* |
-//! | RESUMING | accepted of a device without driver, away or not |
-//! | RESUMING to STOP | checked, and a frozen device made of it |
+//! | all data was read, and the client leaves without RUNNING | the VM goes on elsewhere: the adapter is *away* |
+//! | RESUMING | accepted for a device without driver, away or not |
+//! | RESUMING to STOP | the data is checked, and a frozen device is made of it |
 //! | STOP to RUNNING, after that | the adapter is *here*, and goes on |
-//! | STOP to RUNNING, without | goes on where it stopped, whatever was read |
+//! | STOP to RUNNING, without that | the device goes on where it stopped, whatever was read |
 //!
-//! The data is a [`Context`] without pages: registers, configuration space as the device knows it, and all objects with their
-//! progress. It holds no guest memory: the client has that, and asks `DMA_LOGGING_REPORT` for what the device wrote, once more
-//! after STOP, unless it copies all of it then. It holds neither the MSI-X table nor what BARs and interrupts are wired to: those
-//! are the client's, too. So memory is in its place, mapped, before a client leaves RESUMING: the device looks its queues up in it.
+//! The data is a [`Context`] without pages: registers, configuration space as the device knows it, and all objects with
+//! their progress. It holds no guest memory. That is the client's, which asks by `DMA_LOGGING_REPORT` what the device
+//! wrote, once more after STOP, unless it copies all memory then. The data holds neither the MSI-X table nor the wiring
+//! of BARs and interrupts: those are the client's, too. So memory is mapped in its place before a client leaves
+//! RESUMING: the device looks its queues up in it.
 //!
-//! Steps of the control API and these exclude each other: whoever began has the device.
+//! Steps of the control API and of the client exclude each other: the one that began has the device.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,13 +32,13 @@ use super::Backend;
 use super::allowance::Allowance;
 use super::held::Held;
 
-/// What the client's migration is at.
+/// State of the client's own migration.
 #[derive(Debug, Default)]
 pub(in crate::vm) struct ByClient {
     stopped: Option<Stopped>,
-    /// Pages that are written are noted.
+    /// Pages that the device writes are logged.
     is_logging: bool,
-    /// The VM goes on elsewhere from now on, or here.
+    /// Where the VM goes on from now on: elsewhere, or here.
     away: Option<bool>,
     allowance: Allowance,
     held: Held,
@@ -46,35 +48,35 @@ pub(in crate::vm) struct ByClient {
 #[derive(Debug)]
 struct Stopped {
     records: Vec<SavedRecord>,
-    /// It had no driver.
+    /// The device had no driver.
     was_fresh: bool,
-    /// It was made from data, and has not worked yet.
+    /// The device was made from data, and has not worked yet.
     is_loaded: bool,
-    /// The client has all of its data.
+    /// The client has all of the device's data.
     is_saved: bool,
 }
 
 impl ByClient {
-    /// Why nobody else may migrate the adapter now, if so: a sentence.
+    /// Returns why nobody else may migrate the adapter now, if that is so: a sentence.
     pub(in crate::vm) fn refusal(&self) -> Option<&'static str> {
         let is_busy = self.stopped.is_some() || self.is_logging;
         is_busy.then_some("the VM's own client migrates the adapter: let it end that first")
     }
 
-    /// Whether it stopped a device that worked.
+    /// Whether the client stopped a device that worked.
     pub(in crate::vm) fn has_stopped(&self) -> bool {
         let stopped = self.stopped.as_ref();
         stopped.is_some_and(|it| !it.was_fresh && !it.is_loaded)
     }
 
-    /// Tells once that the VM has left, or come.
+    /// Returns once whether the VM has left, or come.
     pub(in crate::vm) fn take_away(&mut self) -> Option<bool> {
         self.away.take()
     }
 }
 
 impl Backend {
-    /// The client has left; what it has all of goes on elsewhere.
+    /// Ends the client's migration, since it has left; a device whose data it has read completely goes on elsewhere.
     pub(super) fn end_by_client(&mut self) {
         self.stop_logging();
         let stopped = self.by_client.stopped.take();
@@ -84,13 +86,13 @@ impl Backend {
         }
     }
 
-    /// The device was reset.
+    /// Forgets a stopped device that was reset.
     pub(super) fn forget_stopped(&mut self) {
         self.by_client.stopped = None;
         self.by_client.held = Held::default();
     }
 
-    /// The worker before had stopped it.
+    /// Stops the device again, as it was with the worker before.
     pub(in crate::vm) fn stop_again(&mut self) {
         self.freeze_for_client(false);
     }
@@ -106,7 +108,7 @@ impl Backend {
         });
     }
 
-    /// Something that may take long, if the client did not have too much of that lately.
+    /// Does work that may take long, unless the client had too much of that lately.
     fn charged<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, Errno>) -> Result<T, Errno> {
         let began = self.clock.now();
         if !self.by_client.allowance.allows(began) {
@@ -164,7 +166,7 @@ impl Migration for Backend {
         let stopped = self.by_client.stopped.take().ok_or(Errno::BUSY)?;
         self.device.thaw(self.clock.now());
         if stopped.is_loaded {
-            // What was recorded so far is the device of before.
+            // Earlier records are those of the device before.
             if let Some(journal) = self.device.take_journal() {
                 self.device.record_to(journal);
             }
