@@ -1,7 +1,7 @@
-//! How much memory of the daemon an idle, connected queue pair holds.
+//! Measures how much of the daemon's memory an idle, connected queue pair holds.
 //!
-//! Question: less than 4 KiB, the target of the house plan? Counted is what the device and its engine
-//! keep allocated, rings and buffers being the guest's.
+//! Question: less than 4 KiB, the target of the house plan? Only memory that the device and its engine keep allocated
+//! is counted: rings and buffers belong to the guest.
 //!
 //! Limit: the page list alone is 8 bytes for each page of the rings.
 //!
@@ -29,7 +29,7 @@ fn bytes_each(shape: QpShape) -> f64 {
     for _ in 0..QUEUE_PAIRS {
         let vm = &mut fabric[guest];
         let cqs = (&end.send_cq, &end.recv_cq);
-        // The driver's half is dropped at once: it is not the daemon's.
+        // The driver's half is dropped at once: its memory is not the daemon's.
         let qp = vm
             .create_qp(end.pd, cqs, None, shape)
             .expect("room for the queue pairs");

@@ -1,11 +1,13 @@
-//! What it takes to hand over a device with many memory regions, step by step.
+//! Measures the steps of handing over a device with many memory regions.
 //!
-//! Question: how long do the steps of a migration take that grow with the number of objects, beside QEMU's sending? The device
-//! has 10,000 regions of one page, each with a page directory and a table of its own, as the stock driver makes them.
+//! Question: how long do those steps of a migration take that grow with the number of objects, apart from QEMU's
+//! sending? The device has 10,000 regions of one page, each with a page directory and a table of its own, as the stock
+//! driver makes them.
 //!
-//! Limit: its guest's memory is that of this process, warm in the caches, and nobody else runs.
+//! Limit: the guest's memory is in this process, warm in the caches, and nothing else runs.
 //!
-//! `cargo run --release -p vrdma-driver --example many_regions`, prints JSON: the median of several rounds in microseconds.
+//! `cargo run --release -p vrdma-driver --example many_regions`, prints JSON: the median of
+//! several rounds in microseconds.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -57,7 +59,7 @@ fn register(vm: &mut Guest) {
     }
 }
 
-/// The guest stands still, and goes on as it was.
+/// Freezes the guest, and lets it go on as it was.
 fn round(vm: &mut Guest) -> Vec<(&'static str, u128)> {
     let mut steps = Vec::new();
     let records = timed(&mut steps, "freeze", || vm.device.freeze());

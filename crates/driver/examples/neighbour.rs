@@ -1,12 +1,12 @@
-//! How long a message of one guest takes beside another guest that takes all it can get.
+//! Measures the time of a message of one guest while another guest takes all that it can get.
 //!
-//! Question: does a greedy guest cost its neighbours more than one quantum (100 us) of the shard? One
-//! sample is: the driver posts a WRITE of 64 bytes, and the shard takes turns until it is completed. The
-//! greedy guest posts again whenever it has room, and sends one command between two turns, as the daemon
-//! does with what waits at its sockets.
+//! Question: does a greedy guest cost its neighbours more than one quantum (100 us) of the shard? In one sample, the
+//! driver posts a WRITE of 64 bytes, and the shard takes turns until it is completed. The greedy guest posts again
+//! whenever it has room, and sends one command between two turns, as the daemon does with messages that wait at its
+//! sockets.
 //!
-//! Limit: a turn carries 64 KiB for the greedy guest, about 10 us of copying, before the neighbour's
-//! request and once more before its completion is looked for.
+//! Limit: a turn carries 64 KiB for the greedy guest, about 10 us of copying, before the neighbour's request, and again
+//! before its completion is looked for.
 //!
 //! `cargo run --release -p vrdma-driver --example neighbour`, prints JSON.
 
@@ -25,7 +25,7 @@ use vrdma_verbs::Time;
 const SAMPLES: usize = 4000;
 const BYTES: u32 = 64;
 
-/// Of a long WRITE of the greedy guest, and how many of them it keeps posted.
+/// Bytes of a long WRITE of the greedy guest, and the number of them that it keeps posted.
 const LONG: u64 = 64 << 20;
 const LONG_POSTED: usize = 15;
 
@@ -35,19 +35,19 @@ const QUEUE_PAIRS: usize = 64;
 /// Pages of a long registration: the most that a region may have.
 const PAGES: usize = 1 << 18;
 
-/// What the greedy guest does between two turns.
+/// The greedy guest's activity between two turns.
 trait Greedy {
     fn act(&mut self, fabric: &mut Fabric);
 }
 
-/// Nothing.
+/// No activity.
 struct Idle;
 
 impl Greedy for Idle {
     fn act(&mut self, _: &mut Fabric) {}
 }
 
-/// Posts WRITEs on some queue pairs whenever there is room.
+/// Posts WRITEs on several queue pairs whenever there is room.
 struct Writes {
     guest: usize,
     queues: Vec<(Qp, Cq)>,
@@ -104,7 +104,7 @@ impl Greedy for Churn {
     }
 }
 
-/// Registers as many pages as a region may have, and gives them up.
+/// Registers as many pages as a region may have, and deregisters them.
 struct Registrations {
     guest: usize,
     request: CreateMr,
@@ -136,7 +136,7 @@ fn handle_of(handle: u32) -> Handle {
     }
 }
 
-/// Two neighbours that are measured, and two guests of a greedy tenant.
+/// Two measured neighbours, and two guests of a greedy tenant.
 struct Bench {
     pair: Pair,
     greedy: [End; 2],
@@ -158,7 +158,7 @@ impl Bench {
         }
     }
 
-    /// Two queue pairs of the greedy guests, connected; the one that sends.
+    /// Connects two queue pairs of the greedy guests; returns the one that sends.
     fn connect(&mut self) -> (Qp, Cq) {
         let fabric = &mut self.pair.fabric;
         let ends = [0, 1].map(|end| {
@@ -194,8 +194,7 @@ impl Bench {
         })
     }
 
-    /// A region of one greedy guest; all begin at the same address, and go over the same pages again
-    /// and again.
+    /// A region of one greedy guest. All regions begin at the same address, and list the same pages again and again.
     fn region(&mut self, end: usize, length: u64) -> (Buffer, Mr) {
         let End { guest, pd, .. } = self.greedy[end];
         let vm = &mut self.pair.fabric[guest];
@@ -282,7 +281,7 @@ fn repeated(pages: &[u64], count: usize) -> Vec<u64> {
     pages.iter().copied().cycle().take(count).collect()
 }
 
-/// The time that so many of a hundred are below.
+/// The time below which `percent` of the samples are.
 fn percentile(times: &[f64], percent: usize) -> f64 {
     times[(times.len() * percent / 100).min(times.len() - 1)]
 }

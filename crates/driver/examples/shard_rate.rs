@@ -1,16 +1,16 @@
-//! How many 64-byte operations one thread carries from one device to another, driver included.
+//! Measures how many 64-byte operations one thread carries from one device to another, driver included.
 //!
-//! Question: does a shard reach 5 million one-sided operations a second (Snap's figure, the target of
-//! the house plan)? One operation is: the driver writes a 128-byte slot and an index, the device copies
-//! and decodes it, the requester makes a unit, the carrier takes it to the peer, the responder checks key,
-//! range and rights, 64 bytes are copied, and the acknowledgement completes the request.
+//! Question: does a shard reach 5 million one-sided operations a second (Snap's figure, the target of the house plan)?
+//! In one operation, the driver writes a 128-byte slot and an index, the device copies and decodes it, the requester
+//! makes a unit, the carrier takes it to the peer, the responder checks key, range and rights, 64 bytes are copied, and
+//! the acknowledgement completes the request.
 //!
-//! Limit: about 300 bytes are moved within caches and some 20 cache lines touched for each operation,
-//! so around 50 ns, or 20 million a second, if nothing else cost anything.
+//! Limit: about 300 bytes are moved within caches and some 20 cache lines touched for each operation, so about 50 ns,
+//! or 20 million a second, if nothing else cost anything.
 //!
-//! `cargo run --release -p vrdma-driver --example shard_rate`, prints JSON. With a number it carries so many
-//! batches of WRITEs, or of READs if `read` is behind it, and prints nothing: `cargo xtask bench instructions` counts
-//! their instructions.
+//! `cargo run --release -p vrdma-driver --example shard_rate`, prints JSON. With a number it carries that many batches
+//! of WRITEs, or of READs if `read` follows, and prints nothing: `cargo xtask bench instructions` counts their
+//! instructions.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use vrdma_driver::work::SendWork;
 use vrdma_driver::{Pair, PairOptions};
 use vrdma_verbs::Time;
 
-/// Requests posted with one doorbell, half of what the queue holds.
+/// Requests posted with one doorbell: half of the queue.
 const BATCH: u64 = 32;
 const RUN: Duration = Duration::from_millis(300);
 const RUNS: usize = 9;
@@ -39,7 +39,7 @@ impl Bench {
         Time(self.start.elapsed().as_nanos() as u64)
     }
 
-    /// Operations for each second of this thread.
+    /// Measures operations a second of this thread's CPU time.
     fn measure(&mut self, ask: Ask, signal_all: bool) -> f64 {
         let (addr, rkey) = self.pair.b.remote(0);
         let request = ask(1, addr, rkey).sge(self.pair.a.sge(0, BYTES));
@@ -57,7 +57,7 @@ impl Bench {
         done as f64 / (cpu_seconds() - cpu)
     }
 
-    /// So many batches of which the last request is signalled.
+    /// Carries batches in which only the last request is signalled.
     fn carry(&mut self, ask: Ask, batches: u64) {
         let (addr, rkey) = self.pair.b.remote(0);
         let request = ask(1, addr, rkey).sge(self.pair.a.sge(0, BYTES));
@@ -98,7 +98,7 @@ impl Bench {
     }
 }
 
-/// Of this thread: what else runs on the machine does not count.
+/// CPU time of this thread, so that other load on the machine does not count.
 fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9

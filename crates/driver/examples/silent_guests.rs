@@ -1,10 +1,10 @@
-//! Processor time of a shard beside a hundred guests that hold a queue pair and say nothing.
+//! Measures the processor time of a shard with a hundred guests that hold a queue pair and send nothing.
 //!
-//! Question: does it stay below 2 % of a core? Programs ring by storing into memory, which wakes nobody,
-//! so the shard looks at the doorbells of each guest, the less often the longer it is silent. Measured
-//! after ten seconds of silence, when that is every 4 ms.
+//! Question: does it stay below 2 % of a core? Programs ring by storing into memory, which wakes no thread, so the
+//! shard looks at the doorbells of each guest; the longer a guest is silent, the less often. Measured after twenty
+//! seconds of silence, when the shard looks every 4 ms.
 //!
-//! Limit: 250 wake-ups a second of some 10 us with a hundred cache misses each, about 0.5 %.
+//! Limit: 250 wake-ups a second of about 10 us with a hundred cache misses each, about 0.5 %.
 //!
 //! `cargo run --release -p vrdma-driver --example silent_guests`, prints JSON.
 
@@ -20,7 +20,7 @@ const GUESTS: usize = 100;
 const RUN: Duration = Duration::from_secs(2);
 const RUNS: usize = 5;
 
-/// Silence before the measurement, which only the shard's clock sees.
+/// Silence before the measurement, by the shard's clock only.
 const SILENCE: Duration = Duration::from_secs(20);
 
 const PERCENT: f64 = 100.0;
@@ -35,7 +35,7 @@ fn guests() -> Fabric {
     fabric
 }
 
-/// Turns and sleeps as the daemon's thread has them; the part of a core that it uses, in percent.
+/// Runs turns and sleeps like the daemon's thread; returns the part of a core that they use, in percent.
 fn measure(fabric: &mut Fabric, start: Instant) -> f64 {
     let now = || Time((SILENCE + start.elapsed()).as_nanos() as u64);
     let (began, used) = (Instant::now(), cpu_seconds());
@@ -51,7 +51,7 @@ fn measure(fabric: &mut Fabric, start: Instant) -> f64 {
     (cpu_seconds() - used) / began.elapsed().as_secs_f64() * PERCENT
 }
 
-/// Of this thread.
+/// CPU time of this thread.
 fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9

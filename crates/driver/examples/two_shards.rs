@@ -1,16 +1,16 @@
-//! How many 64-byte writes two shards carry on two cores, drivers included: beside one shard, between
-//! pairs of one shard each, and between pairs that cross.
+//! Measures how many 64-byte writes two shards carry on two cores, drivers included: one shard alone, two with pairs
+//! inside each shard, and two with pairs that cross.
 //!
-//! Question: what do two shards bring, and what does it cost to cross? Each thread is a shard with a
-//! device whose driver writes, and one that is written to, by the other shard's device where pairs cross.
+//! Question: what do two shards gain, and what does crossing cost? Each thread is a shard with two devices. The driver
+//! of one writes; the other is written to, by the other shard's device if pairs cross.
 //!
-//! Limit: disjoint pairs share nothing but the caches, so twice the rate of one. Where pairs cross, each
-//! unit and each answer is some 350 bytes that go from the cache of one core to that of the other, some
-//! six lines each, and as many that the writer takes back for the next one, at 50 to 100 ns a line: a
-//! microsecond an operation if nothing overlapped, twice what the rest of it takes.
+//! Limit: disjoint pairs share nothing but the caches, so twice the rate of one. If pairs cross, each unit and each
+//! answer is some 350 bytes, about six cache lines, that go from one core's cache to the other's, and the writer takes
+//! as many lines back for the next one, at 50 to 100 ns a line: a microsecond an operation if nothing overlapped, twice
+//! the rest of the operation.
 //!
-//! `cargo run --release -p vrdma-driver --example two_shards`, prints JSON. Rates are by the clock, so the
-//! two cores have to be free.
+//! `cargo run --release -p vrdma-driver --example two_shards`, prints JSON. Rates are by wall clock, so both cores must
+//! be idle.
 
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -25,9 +25,9 @@ use vrdma_host::{Among, Lane, ShardId, Shared, Transfer};
 use vrdma_verbs::Time;
 use vrdma_wire::Gid;
 
-/// Writes of a doorbell.
+/// Writes of one doorbell.
 const BATCH: u64 = 32;
-/// Batches that the queue holds: it is kept full, with as many writes as perftest has under way.
+/// Batches that fit the queue: it is kept full, with as many writes as perftest has under way.
 const BATCHES: u64 = 4;
 const RUN: Duration = Duration::from_millis(300);
 const RUNS: usize = 9;
@@ -36,7 +36,7 @@ const RING: usize = 512;
 
 type Carried = Transfer<DeviceMember>;
 
-/// Which end of another shard a writer writes to.
+/// The end in another shard that a writer writes to.
 #[derive(Clone, Copy)]
 struct Target {
     qpn: u32,
@@ -45,7 +45,7 @@ struct Target {
     rkey: u32,
 }
 
-/// What goes to and comes from the other shard.
+/// The lanes to and from the other shard.
 struct Lanes {
     to: ShardId,
     out: [Producer<Carried>; 2],
@@ -92,7 +92,7 @@ impl Lanes {
     }
 }
 
-/// One thread.
+/// One thread's shard.
 struct Shard {
     fabric: Fabric,
     lanes: Option<Lanes>,
@@ -111,7 +111,7 @@ impl Shard {
         }
     }
 
-    /// Writes of which the last one is signalled.
+    /// Posts a batch of writes of which the last one is signalled.
     fn post(&mut self, [quiet, last]: &[Vec<u8>; 2]) {
         let qp = &self.writer.qp;
         let source = &mut self.fabric[self.writer.guest];
@@ -122,7 +122,7 @@ impl Shard {
         source.ring_send(qp);
     }
 
-    /// Batches that have completed since the last call.
+    /// Number of batches that have completed since the last call.
     fn completed(&mut self) -> u64 {
         let source = &mut self.fabric[self.writer.guest];
         let mut batches = 0;
@@ -133,7 +133,7 @@ impl Shard {
         batches
     }
 
-    /// Operations a second by the clock.
+    /// Measures operations a second by wall clock.
     fn measure(&mut self) -> f64 {
         let request = SendWork::write(1, self.target.address, self.target.rkey);
         let request = request.sge(self.writer.sge(0, BYTES));
@@ -152,12 +152,12 @@ impl Shard {
     }
 }
 
-/// What a thread is told.
+/// The arguments of a thread.
 struct Part {
     id: u16,
     among: Among,
     lanes: Option<Lanes>,
-    /// To say whom it serves, and to hear whom it writes to.
+    /// Channels that tell the end served here, and the end to write to.
     says: std::sync::mpsc::Sender<Target>,
     hears: std::sync::mpsc::Receiver<Target>,
     start: Instant,
@@ -182,7 +182,7 @@ fn prepare(part: Part) -> Shard {
         address,
         rkey,
     };
-    // First whom the other one writes to, then who writes.
+    // First the end that the other thread writes to, then the end that writes.
     part.says
         .send(of(&fabric, &written, (address, rkey)))
         .unwrap();
@@ -208,7 +208,7 @@ fn run(part: Part, barrier: &Barrier) -> Vec<f64> {
     let mut shard = prepare(part);
     barrier.wait();
     let rates = (0..RUNS).map(|_| shard.measure()).collect();
-    // The other one may still wait for answers.
+    // The other thread may still wait for answers.
     let until = Instant::now() + RUN;
     while Instant::now() < until {
         shard.turn();
@@ -216,7 +216,7 @@ fn run(part: Part, barrier: &Barrier) -> Vec<f64> {
     rates
 }
 
-/// The rate of all threads together, in each run.
+/// The rate of all threads together, for each run.
 fn rates(threads: u16, crossing: bool) -> Vec<f64> {
     let shared: Arc<Shared> = Arc::default();
     let barrier = Barrier::new(usize::from(threads));

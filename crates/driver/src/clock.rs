@@ -1,4 +1,4 @@
-//! A clock that stands still until a test moves it.
+//! A clock that only tests advance.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use vrdma_verbs::Time;
 
-/// Shared by everything in one test.
+/// A clock, shared by everything in one test.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Rc<Cell<Time>>);
 
 impl Clock {
-    /// Now.
+    /// The current time.
     pub fn now(&self) -> Time {
         self.0.get()
     }
 
-    /// Moves on.
+    /// Advances the clock by `time`.
     pub fn pass(&self, time: Duration) {
         self.0.set(self.now() + time);
     }
 
-    /// Moves on to `time`, unless that is over.
+    /// Advances the clock to `time`, unless that has passed.
     pub fn reach(&self, time: Time) {
         self.0.set(self.now().max(time));
     }

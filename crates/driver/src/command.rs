@@ -8,27 +8,27 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::guest::Guest;
 
-/// What lies behind a request in the slot: the driver copies its stack.
+/// Bytes after a request in the slot: the driver copies its stack.
 const STACK: u8 = 0xa5;
 
-/// Echoed by the device.
+/// Cookie that the device must echo.
 const COOKIE: u64 = 0x0123_4567_89ab_cdef;
 
-/// Why a command did not work.
+/// Reasons why a command did not work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CommandError {
     /// The error register, as read after the request.
     #[error("refused with {0}")]
     Refused(u32),
-    /// A command that the driver waits for ended without its interrupt, or another one with it.
+    /// A command that the driver waits for ended without its interrupt, or one that it does not wait for raised one.
     #[error("{0} response interrupts")]
     Interrupts(u32),
-    /// The response is another one's.
+    /// The response belongs to another command.
     #[error("acknowledged as {0:#x}")]
     Acknowledged(u32),
 }
 
-/// Whether the driver sleeps until the response.
+/// Whether the driver sleeps until the response of a command.
 const fn is_waited(command: Command) -> bool {
     !matches!(
         command,
@@ -45,7 +45,7 @@ const fn is_waited(command: Command) -> bool {
 }
 
 impl Guest {
-    /// Executes a command with an answer.
+    /// Executes a command and returns its answer.
     pub fn ask<A: FromBytes>(
         &mut self,
         command: Command,
@@ -55,7 +55,7 @@ impl Guest {
         self.answer(command)
     }
 
-    /// Sends a command. A long one is executed while the device is polled.
+    /// Sends a command. A long command is executed while the device is polled.
     pub fn begin(&mut self, command: Command, request: &(impl IntoBytes + Immutable)) {
         self.handle_interrupts();
         self.interrupts.responses = 0;
@@ -64,7 +64,7 @@ impl Guest {
         self.write_register(Register::Request, 0);
     }
 
-    /// The answer of the command that was sent last, whose end it waits for.
+    /// Waits for the end of the last command and returns its answer.
     pub fn answer<A: FromBytes>(&mut self, command: Command) -> Result<A, CommandError> {
         self.end(command)?;
         let mut response = [0; RESPONSE_BYTES];
@@ -80,7 +80,7 @@ impl Guest {
         Ok(answer.expect("the slot is longer").0)
     }
 
-    /// Executes a command whose answer nobody looks at.
+    /// Executes a command without reading its answer.
     pub fn tell(
         &mut self,
         command: Command,
@@ -90,7 +90,7 @@ impl Guest {
         self.end(command)
     }
 
-    /// Puts any bytes into the slot and rings.
+    /// Puts any bytes into the slot and executes them.
     pub fn execute_raw(&mut self, slot: &[u8; REQUEST_BYTES]) -> u32 {
         self.ram.write_bytes(self.driver().command_slot, slot);
         self.write_checked(Register::Request, 0)

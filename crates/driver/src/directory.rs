@@ -9,16 +9,16 @@ const ENTRIES: usize = PAGE as usize / size_of::<u64>();
 /// A directory in guest memory.
 #[derive(Clone, Debug)]
 pub struct Directory {
-    /// Bus address of the directory page: what commands name.
+    /// Bus address of the directory page, for commands.
     pub address: u64,
     /// The table pages.
     pub tables: Vec<u64>,
-    /// The pages it lists.
+    /// The listed pages.
     pub pages: Vec<u64>,
 }
 
 impl Directory {
-    /// Lists `pages`, at most 2^18 of them.
+    /// Makes a directory of `pages`, at most 2^18 of them.
     pub fn build(ram: &mut Ram, pages: Vec<u64>) -> Self {
         let tables = ram.take_many(pages.len().div_ceil(ENTRIES));
         let address = ram.take();
@@ -33,7 +33,7 @@ impl Directory {
         }
     }
 
-    /// Lists `count` fresh pages.
+    /// Makes a directory of `count` new pages.
     pub fn with_pages(ram: &mut Ram, count: usize) -> Self {
         let pages = ram.take_many(count);
         Self::build(ram, pages)
@@ -44,7 +44,7 @@ impl Directory {
         self.pages.len() as u32
     }
 
-    /// Where the entry that names page `index` is: for tests that spoil it.
+    /// Bus address of the entry for page `index`, for tests that spoil it.
     pub fn entry_at(&self, index: usize) -> u64 {
         self.tables[index / ENTRIES] + (index % ENTRIES * size_of::<u64>()) as u64
     }

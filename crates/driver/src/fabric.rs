@@ -1,4 +1,4 @@
-//! Guests of one host, whose units the daemon's carrier takes from device to device.
+//! Guests of one host, whose units the daemon's carrier moves from device to device.
 //!
 //! ```text
 //!   pump ─► turn ─► Host::turn ─► DeviceMember ─► pvrdma::Device
@@ -20,10 +20,10 @@ use crate::clock::Clock;
 use crate::guest::Guest;
 use crate::member::{DeviceMember, Loses, NoUplink, Unit};
 
-/// Rounds of one pump: more than any test needs, so a livelock fails instead of hanging.
+/// Most rounds of one pump: more than any test needs, so a livelock fails instead of hanging.
 const ROUNDS_MAX: usize = 200_000;
 
-/// Every guest is in this port group.
+/// The port group of all guests.
 const GROUP: GroupId = GroupId(0);
 
 /// Guests and the carrier between them.
@@ -60,12 +60,12 @@ fn port(guest: usize) -> PortId {
 }
 
 impl Fabric {
-    /// Without guests, losing nothing.
+    /// A fabric without guests, which loses no units.
     pub fn new() -> Self {
         Self::with(Host::new(0), 0)
     }
 
-    /// One of several shards; its guests are numbered from `first` on, and those of others otherwise.
+    /// One of several shards; its guests are numbered from `first`, and those of other shards differently.
     pub fn among(among: Among, first: usize) -> Self {
         Self::with(Host::among(among, 0), first)
     }
@@ -79,8 +79,8 @@ impl Fabric {
         }
     }
 
-    /// The process that carried and served the devices has ended, and another one serves them: `revive` puts
-    /// another device into each guest. What was under way between them is gone.
+    /// Continues in another process after the one that carried and served the devices ended: `revive` puts another
+    /// device into each guest. Units under way between them are lost.
     ///
     /// # Panics
     /// If a guest was lost with the carrier.
@@ -96,7 +96,7 @@ impl Fabric {
         fabric
     }
 
-    /// Takes a guest out, for whoever serves its device from now on.
+    /// Removes a guest, so that another carrier can serve its device.
     ///
     /// # Panics
     /// If there is no such guest.
@@ -105,7 +105,7 @@ impl Fabric {
         member.expect("a guest of this fabric").guest
     }
 
-    /// The carrier, for whoever moves what it has for other shards.
+    /// The carrier, for callers that move its transfers to other shards.
     pub fn carrier(&mut self) -> &mut Host<DeviceMember, NoUplink> {
         &mut self.host
     }
@@ -115,13 +115,13 @@ impl Fabric {
         &self.clock
     }
 
-    /// A guest that something happens to.
+    /// A guest, touched so that the carrier looks at it.
     fn member(&mut self, guest: usize) -> &mut DeviceMember {
         let member = self.host.touch(port(guest), self.clock.now());
         member.expect("a guest of this fabric")
     }
 
-    /// An identity that differs from guest to guest.
+    /// A different identity for each guest.
     pub fn identity(number: u8) -> Identity {
         Identity {
             mac: Mac([0x52, 0x54, 0, 0, 0, number]),
@@ -135,7 +135,7 @@ impl Fabric {
         self.add_with(DeviceConfig::new(identity))
     }
 
-    /// The same with another device.
+    /// Like [`add`](Self::add), with another device.
     pub fn add_with(&mut self, config: DeviceConfig) -> usize {
         let guest = self.add_bare(config).expect("memory for a guest");
         self[guest].probe().expect("the device accepts the driver");
@@ -171,7 +171,7 @@ impl Fabric {
         bound.expect("an empty table takes a GID");
     }
 
-    /// Units for which `loses` is true disappear.
+    /// Loses the units for which `loses` is true.
     pub fn lose(&mut self, loses: impl FnMut(Unit<'_>) -> bool + 'static) {
         let loses: Loses = Rc::new(RefCell::new(loses));
         for guest in 0..self.guests {
@@ -180,10 +180,10 @@ impl Fabric {
         self.loses = Some(loses);
     }
 
-    /// Moves everything until nothing is left to do at this instant.
+    /// Moves units until nothing is left to do at this instant.
     ///
     /// # Panics
-    /// If that never happens.
+    /// If there is always something left.
     pub fn pump(&mut self) {
         for _ in 0..ROUNDS_MAX {
             if !self.turn() {
@@ -202,7 +202,7 @@ impl Fabric {
         }
     }
 
-    /// Lets time pass, with everything that is due on the way.
+    /// Lets time pass, and does everything that is due meanwhile.
     pub fn pass(&mut self, time: Duration) {
         let end = self.clock.now() + time;
         self.pump();
@@ -216,18 +216,17 @@ impl Fabric {
         }
     }
 
-    /// One turn of the carrier; true if anything was done.
+    /// Runs one turn of the carrier; true if anything was done.
     pub fn turn(&mut self) -> bool {
         let now = self.clock.now();
         (0..self.guests).for_each(|guest| self.host.follow_gids(port(guest), now));
         let worked = self.host.turn(now);
-        // No guest has another MTU to hear of than the one that its device began with.
+        // No guest needs to hear of another MTU than the one that its device began with.
         while self.host.poll_event().is_some() {}
         worked
     }
 
-    /// One turn in which one device sends at most one request, and no other sends any; true if
-    /// anything was done.
+    /// Runs one turn in which one device sends at most one request, and no other sends any; true if anything was done.
     pub fn step(&mut self, from: usize) -> bool {
         for guest in 0..self.guests {
             self.member(guest).requests_left = Some(u32::from(guest == from));

@@ -1,4 +1,4 @@
-//! One virtual machine: its memory, its PVRDMA device, and the driver once it is probed.
+//! A virtual machine: its memory, its PVRDMA device, and the driver after it is probed.
 
 use std::io;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::interrupt::Interrupts;
 use crate::probe::Driver;
 use crate::ram::{RAM_BASE, Ram};
 
-/// Pages of a guest: 256 MiB, of which only what is written is ever there.
+/// Pages of a guest: 256 MiB, of which only written pages take memory.
 const RAM_PAGES: u64 = 1 << 16;
 
 /// PCI COMMAND, and its bits for memory decoding and bus mastering.
@@ -26,11 +26,11 @@ const PCI_MASTER: u16 = 1 << 2;
 
 /// A guest.
 pub struct Guest {
-    /// Its device, for what the methods here do not do.
+    /// The device, for uses that no method here covers.
     pub device: Device,
-    /// Its memory.
+    /// The guest's memory.
     pub ram: Ram,
-    /// What the device told by interrupts.
+    /// Interrupts of the device.
     pub interrupts: Interrupts,
     pub(crate) clock: Clock,
     pub(crate) driver: Option<Driver>,
@@ -38,7 +38,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// A guest that has not probed its device yet.
+    /// Makes a guest that has not probed its device yet.
     pub fn new(config: DeviceConfig, clock: Clock) -> io::Result<Self> {
         let ram = Ram::new(RAM_PAGES)?;
         let dma = Arc::new(Space::new());
@@ -58,12 +58,12 @@ impl Guest {
         })
     }
 
-    /// The device's way to the memory.
+    /// The device's mapping of the memory.
     pub fn dma(&self) -> &Arc<Space> {
         &self.dma
     }
 
-    /// The time.
+    /// The current time.
     pub fn now(&self) -> Time {
         self.clock.now()
     }
@@ -71,17 +71,17 @@ impl Guest {
     /// The state of the driver.
     ///
     /// # Panics
-    /// Before it is probed.
+    /// If the driver is not probed.
     pub fn driver(&self) -> &Driver {
         self.driver.as_ref().expect("the test probes first")
     }
 
-    /// Nothing is probed.
+    /// Whether no driver is probed.
     pub fn driver_is_gone(&self) -> bool {
         self.driver.is_none()
     }
 
-    /// Address of the device.
+    /// MAC address of the device.
     pub fn mac(&self) -> Mac {
         self.device.config().identity.mac
     }
@@ -107,7 +107,7 @@ impl Guest {
             .write(BarRegion::Registers, register.offset(), &bytes, now);
     }
 
-    /// Writes a register and reads the outcome.
+    /// Writes a register and returns the error register.
     pub fn write_checked(&mut self, register: Register, value: u32) -> u32 {
         self.write_register(register, value);
         self.read_register(Register::Error)
@@ -121,7 +121,7 @@ impl Guest {
             .write(BarRegion::Config, PCI_COMMAND, &command.to_le_bytes(), now);
     }
 
-    /// Writes a doorbell through the BAR, whatever the page.
+    /// Writes a doorbell through the BAR, even if the page is mapped.
     pub fn write_doorbell(&mut self, page: u32, doorbell: Doorbell, value: u32) {
         let now = self.clock.now();
         let offset = u64::from(page) * PAGE + doorbell.offset();
@@ -135,9 +135,9 @@ impl Guest {
         self.device.memory_changed();
     }
 
-    /// Maps one page apart from the rest, with other rights, so that it can be taken away alone.
+    /// Maps one page separately with other rights, so that it can be unmapped alone.
     ///
-    /// Errors: of the map.
+    /// Errors: those of the mapping.
     pub fn isolate(&mut self, page: u64, protection: Protection) -> io::Result<()> {
         let end = RAM_BASE + self.ram.bytes();
         self.dma.unmap_all();
@@ -158,7 +158,7 @@ impl Guest {
 }
 
 impl Drop for Guest {
-    /// No device may write to memory that its driver took back.
+    /// Checks that no device wrote to memory that its driver had freed.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             assert_eq!(self.ram.check_freed(), None, "a freed page was written to");

@@ -1,4 +1,4 @@
-//! Interrupt handlers: what each vector's ring says.
+//! Interrupt handlers: reading the ring of each vector.
 
 use std::collections::VecDeque;
 
@@ -7,30 +7,30 @@ use vrdma_pvrdma::abi::register::Vector;
 
 use crate::guest::Guest;
 
-/// What came by interrupts and was not looked at yet.
+/// Interrupts and their ring entries that no test has taken yet.
 #[derive(Debug, Default)]
 pub struct Interrupts {
-    /// Response interrupts.
+    /// Number of response interrupts.
     pub responses: u32,
     /// Asynchronous events: code and object.
     pub events: VecDeque<(u32, u32)>,
-    /// CQs notified.
+    /// CQs of notifications.
     pub notified: VecDeque<u32>,
-    /// How often each vector fired.
+    /// Number of times that each vector fired.
     pub fired: [u32; Vector::COUNT as usize],
-    /// Handlers for events and notifications do not run: the rings fill up.
+    /// Whether handlers for events and notifications do not run, so that the rings fill up.
     pub blocked: bool,
-    /// Vectors that fired and whose handlers have not run.
+    /// Vectors that fired and whose handlers have not run yet.
     pending: u32,
 }
 
 impl Guest {
-    /// Vectors fire, and their handlers run later.
+    /// Takes the vectors that fired; their handlers run later.
     pub(crate) fn take_interrupts(&mut self) {
         self.interrupts.pending |= self.device.take_interrupts();
     }
 
-    /// Whether handlers are to run.
+    /// Whether handlers have to run.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupts.pending != 0
     }
@@ -66,14 +66,14 @@ impl Guest {
         }
     }
 
-    /// All events so far, which are forgotten.
+    /// Takes all events so far.
     pub fn take_events(&mut self) -> Vec<(EventCode, u32)> {
         self.handle_interrupts();
         let known = |(code, info)| (event_code(code), info);
         self.interrupts.events.drain(..).map(known).collect()
     }
 
-    /// All CQs notified so far, which are forgotten.
+    /// Takes all notified CQs so far.
     pub fn take_notified(&mut self) -> Vec<u32> {
         self.handle_interrupts();
         self.interrupts.notified.drain(..).collect()

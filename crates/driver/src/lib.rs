@@ -7,11 +7,11 @@
 //!                                                       into the guest's
 //! ```
 //!
-//! A [`Guest`] does what Linux's `vmw_pvrdma` and rdma-core's provider do, with their arithmetic and
-//! their sloppiness (garbage behind a command, stale bytes in work requests), and hands out what it
-//! sees; it checks nothing that the real ones do not check, so tests can be as hostile as they like.
-//! Between the devices is the daemon's own carrier; a [`DeviceMember`] loses units when told to.
-//! It does not know QEMU, vfio-user or threads: time and traffic move when a test says so.
+//! A [`Guest`] does what Linux's `vmw_pvrdma` and rdma-core's provider do, with their arithmetic and their sloppiness
+//! (garbage after a command, stale bytes in work requests), and returns what it sees. It checks only what the real ones
+//! check, so tests can be as hostile as they like. Between the devices is the daemon's own carrier; a [`DeviceMember`]
+//! loses units when told to. This crate does not know QEMU, vfio-user or threads: time and traffic advance when a test
+//! says so.
 #![forbid(unsafe_code)]
 
 mod clock;

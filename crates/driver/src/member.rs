@@ -1,4 +1,4 @@
-//! A guest as a member of the carrier, and the uplinks that its host does not have.
+//! A guest as a member of the carrier, and the missing uplink of its host.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,16 +14,16 @@ use vrdma_wire::{Gid, Mtu, Packet};
 
 use crate::guest::Guest;
 
-/// What is under way between two devices.
+/// A unit under way between two devices.
 #[derive(Clone, Copy, Debug)]
 pub enum Unit<'a> {
-    /// To the responder.
+    /// A request, to the responder.
     Request(&'a Request<Region>),
-    /// Back to the requester.
+    /// A response, to the requester.
     Response(&'a Response<Region>),
 }
 
-/// Says which units disappear.
+/// Decides which units are lost.
 pub(crate) type Loses = Rc<RefCell<dyn FnMut(Unit<'_>) -> bool>>;
 
 /// A guest and its device, as the daemon's carrier sees them.
@@ -31,12 +31,12 @@ pub struct DeviceMember {
     /// The guest.
     pub guest: Guest,
     pub(crate) loses: Option<Loses>,
-    /// Requests that it may still send, if somebody counts them.
+    /// Number of requests that the device may still send, if limited.
     pub(crate) requests_left: Option<u32>,
 }
 
 impl DeviceMember {
-    /// A guest whose units all arrive.
+    /// Makes a member whose units all arrive.
     pub fn new(guest: Guest) -> Self {
         Self {
             guest,
@@ -68,7 +68,7 @@ impl Member for DeviceMember {
         memory.view()
     }
 
-    /// Guests of tests change their memory between turns and say so.
+    /// Does nothing: tests change guest memory between turns, and report it themselves.
     fn renew_memory(&mut self, _: Time) {}
 
     fn poll(&mut self, memory: &View<'_>, now: Time) -> bool {
@@ -124,7 +124,7 @@ impl Member for DeviceMember {
         }
     }
 
-    /// The device has no multicast.
+    /// Returns nothing: the device has no multicast.
     fn fan_out(&self, _: &Request<Region>) -> Vec<Request<Region>> {
         Vec::new()
     }
@@ -170,7 +170,7 @@ impl Member for DeviceMember {
         self.guest.device.epoch()
     }
 
-    /// The guest's handlers run when it is scheduled.
+    /// Collects interrupts; the guest's handlers run when it is scheduled.
     fn publish(&mut self, _: Time) {
         self.guest.take_interrupts();
     }
@@ -213,7 +213,7 @@ impl Member for DeviceMember {
     }
 }
 
-/// An uplink of a host that has none.
+/// The uplink type of a host without uplinks.
 #[derive(Clone, Copy, Debug)]
 pub enum NoUplink {}
 

@@ -1,4 +1,4 @@
-//! A guest that goes to another host, or back to what it was: what QEMU and the daemon there do.
+//! Moves a guest to another host, or back to a snapshot: the part of QEMU and of the daemon there.
 
 use std::io;
 use std::mem;
@@ -11,11 +11,11 @@ use vrdma_pvrdma::{Context, Device, SavedRecord, WrittenPages};
 use crate::guest::Guest;
 use crate::ram::Ram;
 
-/// What was in a guest's memory.
+/// Contents of a guest's memory.
 pub struct SavedRam(Vec<(u64, Box<[u8; PAGE as usize]>)>);
 
 impl SavedRam {
-    /// Those that are not empty, as a context has them.
+    /// The pages that are not all zero, as in a context.
     pub fn pages(&self) -> Vec<WrittenPages> {
         let written = (self.0.iter()).filter(|(_, bytes)| bytes.iter().any(|byte| *byte != 0));
         let pages = written.map(|(address, bytes)| WrittenPages {
@@ -27,7 +27,7 @@ impl SavedRam {
 }
 
 impl Guest {
-    /// Its memory as it is.
+    /// Copies the present memory of the guest.
     pub fn save_ram(&self) -> SavedRam {
         let pages = self.ram.all_taken().map(|page| {
             let mut bytes = Box::new([0; PAGE as usize]);
@@ -37,10 +37,10 @@ impl Guest {
         SavedRam(pages.collect())
     }
 
-    /// Goes back to a snapshot: its memory, and a device that is frozen. The driver has made nothing since.
+    /// Goes back to a snapshot: its memory, and a frozen device. The driver must not have made anything since.
     ///
     /// # Errors
-    /// Of the system, or no device goes on with this context.
+    /// An error of the system, or no device can go on with this context.
     pub fn go_back(&mut self, ram: &SavedRam, context: &Context) -> io::Result<()> {
         for (page, bytes) in &ram.0 {
             self.ram.write_bytes(*page, &**bytes);
@@ -50,10 +50,10 @@ impl Guest {
         Ok(())
     }
 
-    /// A machine whose whole memory is in the context, and whose driver is not there.
+    /// Goes on as a machine whose whole memory is in the context, without its driver.
     ///
     /// # Errors
-    /// As [`go_back`](Self::go_back).
+    /// Like [`go_back`](Self::go_back).
     pub fn go_on_alone(&mut self, context: &Context) -> io::Result<()> {
         for run in &context.pages {
             self.ram.write_bytes(run.address, &run.bytes);
@@ -63,10 +63,11 @@ impl Guest {
         Ok(())
     }
 
-    /// The process that served the device has ended, and another one goes on with its records, and writes them on.
+    /// Continues in another process: the one that served the device ended, and the new one goes on from its records and
+    /// continues them.
     ///
     /// # Errors
-    /// Of the system, or no device goes on with these records.
+    /// An error of the system, or no device can go on with these records.
     pub fn revive(
         &mut self,
         records: &[SavedRecord],
@@ -95,11 +96,11 @@ impl Guest {
         device.map_err(io::Error::other)
     }
 
-    /// `source`, whose device is frozen, goes on here, where nothing was started yet: with a copy of its memory, and
-    /// a device that begins with that one's context. What is left of `source` is a machine without its driver.
+    /// Continues the guest `source`, whose device is frozen, in this guest, where nothing was started yet: with a copy
+    /// of its memory, and a device made from its context. Then `source` is a machine without a driver.
     ///
     /// # Errors
-    /// Of the system, or no device goes on with this context.
+    /// An error of the system, or no device can go on with this context.
     pub fn arrive(&mut self, source: &mut Self, context: &Context) -> io::Result<()> {
         self.ram.become_copy(&source.ram);
         self.device = self.resumed(context)?;
@@ -110,7 +111,7 @@ impl Guest {
 }
 
 impl Ram {
-    /// Becomes the same as another one of its size.
+    /// Becomes a copy of another memory of the same size.
     fn become_copy(&mut self, other: &Self) {
         let mut bytes = [0; PAGE as usize];
         for page in other.all_taken() {

@@ -1,8 +1,8 @@
-//! What the devices of a process write down together, and a process that ends at any moment.
+//! The records of all devices of a process, and a way to end the process at any moment.
 //!
 //! ```text
 //!   device ── Notes (a journal) ──► batch ──commit──► committed ──► records for the next process
-//!                └── at the call that was named: a panic with Crash, which whoever runs the devices catches
+//!                └── at the chosen call: a panic with Crash, which the code that runs the devices catches
 //! ```
 
 use std::collections::BTreeMap;
@@ -18,26 +18,26 @@ pub type Key = (usize, u16, u32);
 /// The notebook of a process.
 #[derive(Default)]
 pub struct Notebook {
-    /// What the next process would find.
+    /// Records that the next process would find.
     pub committed: BTreeMap<Key, Vec<u8>>,
-    /// Since the last commit; nothing for what was removed.
+    /// Changes since the last commit; `None` for a removed record.
     pub batch: BTreeMap<Key, Option<Vec<u8>>>,
-    /// Calls until the process ends.
+    /// Number of calls until the process ends.
     pub left: Option<u32>,
 }
 
-/// What a process that ends panics with.
+/// The panic value of a process that ends.
 pub struct Crash;
 
-/// Shared by the devices of a process.
+/// A notebook shared by the devices of a process.
 pub type Book = Arc<Mutex<Notebook>>;
 
-/// Also after a process that ended while it wrote: each change is whole.
+/// Locks the notebook, even after a process that ended while writing: each change is complete.
 pub fn open(book: &Book) -> MutexGuard<'_, Notebook> {
     book.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A journal of one device.
+/// The journal of one device.
 #[derive(Clone)]
 pub struct Notes {
     guest: usize,
@@ -45,7 +45,7 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// For the device of a guest.
+    /// Makes the journal for a guest's device.
     pub fn of(guest: usize, book: &Book) -> Box<dyn Journal> {
         let book = Arc::clone(book);
         Box::new(Self { guest, book })
@@ -105,7 +105,7 @@ impl Journal for Notes {
 }
 
 impl Notebook {
-    /// Makes the batch count.
+    /// Commits the batch.
     pub fn commit(&mut self) {
         for (key, bytes) in std::mem::take(&mut self.batch) {
             match bytes {
@@ -115,13 +115,13 @@ impl Notebook {
         }
     }
 
-    /// Nobody goes on with the device of a guest here.
+    /// Removes the records of a guest: no process goes on with its device here.
     pub fn forget(&mut self, guest: usize) {
         self.committed.retain(|key, _| key.0 != guest);
         self.batch.retain(|key, _| key.0 != guest);
     }
 
-    /// What a device goes on with.
+    /// The records that a guest's device goes on from.
     pub fn records_of(&self, guest: usize) -> Vec<SavedRecord> {
         let own = self.committed.iter().filter(|(key, _)| key.0 == guest);
         own.map(|((_, kind, id), bytes)| SavedRecord {

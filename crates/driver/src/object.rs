@@ -1,8 +1,7 @@
-//! Objects of the driver: what a create command made, and the memory that goes with it.
+//! Objects of the driver: the results of create commands, and the memory that goes with them.
 //!
-//! Every `*_request` builds the command as the driver would, for tests that then spoil a field; every
-//! `create_*` sends it. A destroy frees the object's pages as soon as the error register was read,
-//! whatever it says, as the driver does.
+//! Each `*_request` builds the command as the driver would, for tests that then spoil a field; each `create_*` sends
+//! it. Like the driver, a destroy frees the object's pages as soon as the error register was read, whatever its value.
 
 mod buffer;
 mod context;

@@ -1,4 +1,4 @@
-//! Two connected queue pairs with memory, ready for traffic: what most tests start from.
+//! Two connected queue pairs with memory, ready for traffic: the start of most tests.
 
 use vrdma_pvrdma::DeviceConfig;
 
@@ -8,44 +8,44 @@ use crate::work::SendWork;
 
 /// Bytes of each end's buffer.
 const BUFFER_BYTES: u64 = 64 << 10;
-/// It does not begin at a page, as a program's seldom does.
+/// Offset in the first page: few programs' buffers begin at a page.
 const BUFFER_OFFSET: u64 = 0x123;
 const CQ_ENTRIES: u32 = 256;
 const QKEY: u32 = 0x1234;
 
-/// One end.
+/// One end of a pair.
 #[derive(Clone, Debug)]
 pub struct End {
-    /// Its guest in the fabric.
+    /// Number of its guest in the fabric.
     pub guest: usize,
-    /// Its program, or the kernel.
+    /// Its program, or the guest's kernel.
     pub context: Context,
-    /// Domain of everything here.
+    /// Protection domain of all its objects.
     pub pd: Pd,
-    /// SendWork completions.
+    /// CQ of the sends.
     pub send_cq: Cq,
-    /// Receive completions.
+    /// CQ of the receives.
     pub recv_cq: Cq,
     /// The queue pair.
     pub qp: Qp,
     /// Registered memory with all rights.
     pub buffer: Buffer,
-    /// Its registration.
+    /// The buffer's registration.
     pub mr: Mr,
 }
 
-/// What a pair is like.
+/// The options of a pair.
 #[derive(Clone, Copy, Debug)]
 pub struct PairOptions {
-    /// Queue pairs.
+    /// Shape of the queue pairs.
     pub shape: QpShape,
-    /// Queue pairs of the guests' kernels, not of programs.
+    /// Whether the guests' kernels own the queue pairs, not programs.
     pub kernel: bool,
-    /// Both ends in one guest.
+    /// Whether both ends are in one guest.
     pub loopback: bool,
-    /// Retries of an unready receiver; 7 is for ever.
+    /// Retries when the receiver is not ready; 7 is for ever.
     pub rnr_retry: u8,
-    /// Rights of the queue pairs.
+    /// Access rights of the queue pairs.
     pub access: u32,
 }
 
@@ -65,19 +65,19 @@ impl Default for PairOptions {
 pub struct Pair {
     /// The guests.
     pub fabric: Fabric,
-    /// The end that mostly asks.
+    /// The end that usually requests.
     pub a: End,
-    /// The end that mostly answers.
+    /// The end that usually responds.
     pub b: End,
 }
 
 impl Pair {
-    /// Two guests with a connected program each.
+    /// Connects a program in each of two guests.
     pub fn new() -> Self {
         Self::with(PairOptions::default())
     }
 
-    /// The same between kernels.
+    /// Connects the kernels of two guests.
     pub fn kernel() -> Self {
         Self::with(PairOptions {
             kernel: true,
@@ -85,7 +85,7 @@ impl Pair {
         })
     }
 
-    /// Two datagram QPs.
+    /// Makes two datagram QPs.
     pub fn datagrams() -> Self {
         Self::with(PairOptions {
             shape: QpShape::UD,
@@ -93,7 +93,7 @@ impl Pair {
         })
     }
 
-    /// As the options say.
+    /// Makes a pair with these options.
     pub fn with(options: PairOptions) -> Self {
         let mut fabric = Fabric::new();
         let a = fabric.add();
@@ -101,7 +101,7 @@ impl Pair {
         Self::between(fabric, (a, b), options)
     }
 
-    /// Two guests with such a device each.
+    /// Makes a pair with changed devices.
     pub fn on(change: impl Fn(&mut DeviceConfig), options: PairOptions) -> Self {
         let mut fabric = Fabric::new();
         let mut add = |number| {
@@ -142,26 +142,26 @@ impl Pair {
         }
     }
 
-    /// `a` posts a send, and everything moves.
+    /// Posts a send of `a`, and moves units until nothing is left to do.
     pub fn send(&mut self, request: &SendWork) {
         let posted = self.fabric[self.a.guest].post_send(&self.a.qp, request);
         posted.expect("the test leaves room in the ring");
         self.fabric.pump();
     }
 
-    /// `b` posts a receive of `length` bytes at `offset` of its buffer.
+    /// Posts a receive of `b`, of `length` bytes at `offset` of its buffer.
     pub fn receive(&mut self, id: u64, offset: u64, length: u32) {
         let sge = self.b.sge(offset, length);
         let posted = self.fabric[self.b.guest].post_recv(&self.b.qp, id, &[sge]);
         posted.expect("the test leaves room in the ring");
     }
 
-    /// SendWork completions of `a`.
+    /// Takes the send completions of `a`.
     pub fn sent(&mut self) -> Vec<Completion> {
         self.fabric[self.a.guest].drain_cq(&self.a.send_cq)
     }
 
-    /// Receive completions of `b`.
+    /// Takes the receive completions of `b`.
     pub fn received(&mut self) -> Vec<Completion> {
         self.fabric[self.b.guest].drain_cq(&self.b.recv_cq)
     }
@@ -180,7 +180,7 @@ impl Pair {
             .read(&self.fabric[self.b.guest].ram, offset, length)
     }
 
-    /// The datagram key of both ends.
+    /// The Q_Key of both ends.
     pub const QKEY: u32 = QKEY;
 }
 
@@ -191,19 +191,19 @@ impl Default for Pair {
 }
 
 impl End {
-    /// Part of its buffer, for a work request.
+    /// Part of the end's buffer, for a work request.
     pub fn sge(&self, offset: u64, length: u32) -> vrdma_pvrdma::abi::work::SgeEntry {
         self.mr.sge(self.buffer.address + offset, length)
     }
 
-    /// Address and key of a byte of its buffer, for a peer.
+    /// Address and key of a byte of the end's buffer, for a peer.
     pub fn remote(&self, offset: u64) -> (u64, u32) {
         self.mr.at(self.buffer.address + offset)
     }
 }
 
 impl Fabric {
-    /// A program (or the kernel) of a guest with a QP that is still in RESET.
+    /// Creates a program (or the kernel) of a guest with a QP that is still in RESET.
     pub fn end(&mut self, guest: usize, options: PairOptions) -> End {
         const FRESH: &str = "a fresh device has room";
         let number = guest as u64;

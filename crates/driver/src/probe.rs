@@ -10,27 +10,27 @@ use crate::guest::Guest;
 use crate::ram::{DOORBELL_BASE, Ram};
 use crate::ring::ConsumerRing;
 
-/// One state page and three pages of entries (`PVRDMA_NUM_RING_PAGES`).
+/// Pages of a device ring: one state page and three pages of entries (`PVRDMA_NUM_RING_PAGES`).
 const RING_PAGES: usize = 4;
 const EVENT_BYTES: u32 = 8;
 const NOTIFY_BYTES: u32 = 4;
-/// 64-bit Linux.
+/// Code of 64-bit Linux.
 const GUEST_OS: u32 = 0x46;
-/// The receive half of a ring's state page.
+/// Offset of the receive half of a ring's state page.
 const RX: u64 = 8;
 
 /// A probed driver.
 #[derive(Debug)]
 pub struct Driver {
-    /// Its protocol version.
+    /// Protocol version.
     pub version: u32,
-    /// Shared region.
+    /// Bus address of the shared region.
     pub region: u64,
-    /// What the device said it can do.
+    /// Capabilities that the device wrote.
     pub caps: Capabilities,
-    /// Command slot.
+    /// Bus address of the command slot.
     pub command_slot: u64,
-    /// Response slot.
+    /// Bus address of the response slot.
     pub response_slot: u64,
     /// Pages of the event ring.
     pub event_pages: Directory,
@@ -42,7 +42,7 @@ pub struct Driver {
     pub(crate) pages_in_use: Vec<bool>,
 }
 
-/// Why probing failed.
+/// Reasons why probing failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ProbeError {
     /// The device is older than the driver accepts.
@@ -70,7 +70,7 @@ impl Guest {
         self.probe_as(version::QP_HANDLE)
     }
 
-    /// Probes as a driver of that protocol version.
+    /// Probes as a driver of protocol version `driver_version`.
     pub fn probe_as(&mut self, driver_version: u32) -> Result<(), ProbeError> {
         self.set_bus_master(true);
         let device_version = self.read_register(Register::Version);
@@ -89,13 +89,13 @@ impl Guest {
         }
     }
 
-    /// DSRLOW, DSRHIGH.
+    /// Writes DSRLOW and DSRHIGH.
     pub fn write_region_address(&mut self, region: u64) {
         self.write_register(Register::DsrLow, region as u32);
         self.write_register(Register::DsrHigh, (region >> 32) as u32);
     }
 
-    /// Removes the driver: RESET, and its pages are given up at once.
+    /// Removes the driver: RESET, and its pages are freed at once.
     pub fn remove(&mut self) {
         self.write_register(Register::InterruptMask, u32::MAX);
         self.write_register(Register::Control, Control::Reset as u32);
@@ -104,12 +104,12 @@ impl Guest {
         }
     }
 
-    /// The driver is gone without a word: kexec, or a crash.
+    /// Drops the driver without a RESET: kexec, or a crash.
     pub fn forget_driver(&mut self) -> Option<Driver> {
         self.driver.take()
     }
 
-    /// The paired network device came up.
+    /// Tells the device that the paired network device came up.
     pub fn unquiesce(&mut self) -> u32 {
         self.write_checked(Register::Control, Control::Unquiesce as u32)
     }
@@ -118,7 +118,7 @@ impl Guest {
         page != 0 && self.device.mapped_area().is_some()
     }
 
-    /// Rings a doorbell the way the guest would: a store where the page is mapped, a trap elsewhere.
+    /// Rings a doorbell as the guest would: a store if the page is mapped, else a trap.
     pub fn ring(&mut self, page: u32, doorbell: Doorbell, value: u32) {
         if self.is_mapped(page) {
             let offset = u64::from(page) * PAGE + doorbell.offset();
@@ -170,7 +170,7 @@ impl Driver {
         );
     }
 
-    /// The capabilities are there as soon as DSRHIGH was written, and the driver does not ask twice.
+    /// Reads the capabilities: they are there as soon as DSRHIGH was written, and the driver reads them only once.
     fn read_caps(&mut self, ram: &Ram) -> Result<(), ProbeError> {
         self.caps = ram.read::<SharedRegion>(self.region).caps;
         let (mode, gid_types) = (self.caps.mode, self.caps.gid_types);

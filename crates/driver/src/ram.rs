@@ -1,4 +1,4 @@
-//! Guest memory: a memfd that the device maps by DMA and the guest's CPU sees all the time.
+//! Guest memory: a memfd that the device maps by DMA and the guest's CPU always sees.
 //!
 //! ```text
 //!   device ──► Space (bus mastering, unmapping) ──┐
@@ -7,8 +7,8 @@
 //!              └──► doorbell pages of BAR 2, when they are mapped
 //! ```
 //!
-//! Pages come in scattered order, so that nothing works by luck of being contiguous. A freed page is
-//! poisoned and never given out again: [`Ram::check_freed`] finds a device that still writes to it.
+//! Pages are taken in scattered order, so that nothing works only because pages happen to be contiguous. A freed page
+//! is poisoned and never taken again: [`Ram::check_freed`] finds a device that still writes to it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,13 +16,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vrdma_memory::{PAGE, Protection, SharedPages, Space, View};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Bus address of the first page: above 4 GiB, so that cut addresses miss.
+/// Bus address of the first page: above 4 GiB, so that truncated addresses miss.
 pub const RAM_BASE: u64 = 1 << 32;
 
-/// Where the guest's CPU sees BAR 2.
+/// Address at which the guest's CPU sees BAR 2.
 pub const DOORBELL_BASE: u64 = 1 << 40;
 
-/// An odd factor spreads consecutive pages over the whole memory (the golden ratio of 2^32).
+/// Odd factor that spreads consecutive pages over the whole memory (the golden ratio of 2^32).
 const SCATTER: u64 = 0x9e37_79b1;
 
 const POISON: u8 = 0x5a;
@@ -37,7 +37,7 @@ pub struct Ram {
 }
 
 impl Ram {
-    /// `count` pages, a power of two; they cost nothing until they are written.
+    /// Makes a memory of `count` pages, a power of two; they cost nothing until they are written.
     pub fn new(count: u64) -> io::Result<Self> {
         assert!(count.is_power_of_two(), "the scattering needs it");
         let pages = SharedPages::new(count as usize)?;
@@ -54,7 +54,7 @@ impl Ram {
         })
     }
 
-    /// Bytes.
+    /// Size in bytes.
     pub fn bytes(&self) -> u64 {
         self.count * PAGE
     }
@@ -72,15 +72,15 @@ impl Ram {
             .map_err(io::Error::other)
     }
 
-    /// What the CPU sees: one view serves many accesses.
+    /// The CPU's view; one view serves many accesses.
     pub fn view(&self) -> View<'_> {
         self.cpu.view()
     }
 
-    /// A zeroed page.
+    /// Takes a zeroed page.
     ///
     /// # Panics
-    /// When there is none left: the test needs a larger guest.
+    /// If none is left: the test needs a larger guest.
     pub fn take(&mut self) -> u64 {
         assert!(self.taken < self.count, "the guest's memory is used up");
         let page = self.page(self.taken);
@@ -88,7 +88,7 @@ impl Ram {
         page
     }
 
-    /// The page that is taken as number `turn`.
+    /// The page taken as number `turn`.
     fn page(&self, turn: u64) -> u64 {
         RAM_BASE + (turn * SCATTER) % self.count * PAGE
     }
@@ -98,18 +98,18 @@ impl Ram {
         (0..self.taken).map(|turn| self.page(turn))
     }
 
-    /// Goes on giving out pages where `other` of the same size, whose pages were copied, has come to.
+    /// Continues to take pages where `other`, a memory of the same size that was copied, has stopped.
     pub(crate) fn follow(&mut self, other: &Self) {
         self.taken = other.taken;
         self.freed.clone_from(&other.freed);
     }
 
-    /// Zeroed pages.
+    /// Takes zeroed pages.
     pub fn take_many(&mut self, count: usize) -> Vec<u64> {
         (0..count).map(|_| self.take()).collect()
     }
 
-    /// Gives pages up. Whoever writes to them from now on is wrong.
+    /// Frees pages. No one may write to them from now on.
     pub fn free(&mut self, pages: impl IntoIterator<Item = u64>) {
         for page in pages {
             self.write_bytes(page, &[POISON; PAGE as usize]);

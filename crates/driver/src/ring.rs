@@ -1,5 +1,5 @@
-//! The guest's side of rings, with the arithmetic of `pvrdma_ring.h`: deliberately not that of the
-//! device, so that a mistake there does not hide itself here.
+//! The guest's side of rings, with the arithmetic of `pvrdma_ring.h`: deliberately not the device's code, so that
+//! mistakes there are noticed here.
 
 use vrdma_memory::{PAGE, View};
 use zerocopy::{FromBytes, IntoBytes};
@@ -16,7 +16,7 @@ impl RingMath {
         index & !(self.0 * 2 - 1) == 0
     }
 
-    /// `pvrdma_idx`: the slot, or `None` where Linux has -1.
+    /// `pvrdma_idx`: the slot, or `None` when Linux returns -1.
     pub fn slot(self, index: u32) -> Option<u32> {
         self.is_valid(index).then_some(index & (self.0 - 1))
     }
@@ -31,13 +31,13 @@ impl RingMath {
         self.is_valid(producer) && self.is_valid(consumer) && producer != consumer ^ self.0
     }
 
-    /// `pvrdma_idx_ring_has_data`; `None` where an index is invalid.
+    /// `pvrdma_idx_ring_has_data`; `None` if an index is invalid.
     pub fn has_data(self, producer: u32, consumer: u32) -> Option<bool> {
         (self.is_valid(producer) && self.is_valid(consumer)).then_some(producer != consumer)
     }
 }
 
-/// Pages of entries, and where the indices are.
+/// Pages of entries, and the place of the indices.
 #[derive(Clone, Debug)]
 struct Area {
     math: RingMath,
@@ -62,7 +62,7 @@ impl Area {
     }
 }
 
-/// No room in the ring (`-ENOMEM`).
+/// The ring has no room (`-ENOMEM`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the ring is full")]
 pub struct Full;
@@ -72,7 +72,7 @@ pub struct Full;
 pub struct ProducerRing(Area);
 
 impl ProducerRing {
-    /// `elements` entries of `stride` bytes in `pages`, with the indices at `state`.
+    /// Makes a ring of `elements` entries of `stride` bytes in `pages`, with the indices at `state`.
     pub fn new(elements: u32, stride: u32, state: u64, pages: Vec<u64>) -> Self {
         let math = RingMath(elements);
         Self(Area {
@@ -83,7 +83,7 @@ impl ProducerRing {
         })
     }
 
-    /// Appends an entry, at most as long as the stride; what lay behind it stays.
+    /// Appends an entry, at most as long as the stride; older bytes after it stay.
     pub fn push(&self, view: &View<'_>, entry: &[u8]) -> Result<(), Full> {
         let area = &self.0;
         let (producer, consumer) = (area.producer(view), area.consumer(view));
@@ -97,8 +97,8 @@ impl ProducerRing {
         Ok(())
     }
 
-    /// Appends entries and shows them all at once, as a driver does with a list of requests. There is room for all or
-    /// none is appended.
+    /// Appends entries and shows them all at once, as a driver does with a list of requests. If there is no room for
+    /// all, none is appended.
     pub fn push_all<'e>(
         &self,
         view: &View<'_>,
@@ -120,7 +120,7 @@ impl ProducerRing {
         Ok(())
     }
 
-    /// Entries that the device has not released.
+    /// Number of entries that the device has not released.
     pub fn outstanding(&self, view: &View<'_>) -> u32 {
         let mask = self.0.math.0 * 2 - 1;
         self.0.producer(view).wrapping_sub(self.0.consumer(view)) & mask
@@ -131,12 +131,12 @@ impl ProducerRing {
         self.0.state
     }
 
-    /// Elements.
+    /// Number of elements.
     pub fn elements(&self) -> u32 {
         self.0.math.0
     }
 
-    /// Both indices back to zero, as after a reset of the queue pair.
+    /// Sets both indices to zero, as after a reset of the queue pair.
     pub fn restart(&self, view: &View<'_>) {
         for index in [self.0.state, self.0.state + 4] {
             view.store_u32_release(index, 0).expect(IMPOSSIBLE);
@@ -149,7 +149,7 @@ impl ProducerRing {
 pub struct ConsumerRing(Area);
 
 impl ConsumerRing {
-    /// As [`ProducerRing::new`].
+    /// Like [`ProducerRing::new`].
     pub fn new(elements: u32, stride: u32, state: u64, pages: Vec<u64>) -> Self {
         let math = RingMath(elements);
         Self(Area {
@@ -163,7 +163,7 @@ impl ConsumerRing {
     /// Takes the next entry, if there is one.
     ///
     /// # Panics
-    /// When the device wrote an impossible index.
+    /// If the device wrote an impossible index.
     pub fn pop<T: FromBytes + IntoBytes>(&self, view: &View<'_>) -> Option<T> {
         let entry = self.peek(view)?;
         let next = self.0.math.next(self.0.consumer(view));
@@ -175,7 +175,7 @@ impl ConsumerRing {
     /// Looks at the next entry, if there is one.
     ///
     /// # Panics
-    /// When the device wrote an impossible index.
+    /// If the device wrote an impossible index.
     pub fn peek<T: FromBytes + IntoBytes>(&self, view: &View<'_>) -> Option<T> {
         let (producer, consumer) = (self.0.producer(view), self.0.consumer(view));
         let data = self.0.math.has_data(producer, consumer);

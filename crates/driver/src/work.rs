@@ -1,5 +1,5 @@
-//! Work requests, as the provider writes them into the rings: fields that an operation does not use
-//! keep what was in the slot before.
+//! Work requests, as the provider writes them into the rings: fields that an operation does not use keep the old bytes
+//! of the slot.
 
 use vrdma_pvrdma::abi::PAGE;
 use vrdma_pvrdma::abi::work::{
@@ -14,7 +14,7 @@ use crate::guest::Guest;
 use crate::object::{Mr, Pd, Qp, Srq};
 use crate::ring::Full;
 
-/// What older requests left in the slot.
+/// Byte left by older requests in the slot.
 const STALE: u8 = 0xcc;
 
 /// A send work request.
@@ -77,12 +77,12 @@ impl SendWork {
         Self::new(id, opcode::ATOMIC_FETCH_AND_ADD).part(&part)
     }
 
-    /// Makes a fast-register region unusable.
+    /// LOCAL_INV: invalidates a fast-register region.
     pub fn local_invalidate(id: u64, key: u32) -> Self {
         Self::new(id, opcode::LOCAL_INV).ex(key.to_le_bytes())
     }
 
-    /// Fills a fast-register region with the pages of `directory`, from the address `start` on.
+    /// FAST_REG: fills a fast-register region with the pages of `directory`, starting at address `start`.
     pub fn fast_register(
         id: u64,
         key: u32,
@@ -104,7 +104,7 @@ impl SendWork {
         Self::new(id, opcode::FAST_REG_MR).part(&part)
     }
 
-    /// Names remote memory.
+    /// Sets the remote memory.
     pub fn remote(self, addr: u64, rkey: u32) -> Self {
         self.part(&RdmaPart {
             remote_addr: addr.into(),
@@ -124,7 +124,7 @@ impl SendWork {
         self.ex(imm)
     }
 
-    /// The receiver shall invalidate `key`.
+    /// Makes the receiver invalidate `key`.
     pub fn invalidating(mut self, key: u32) -> Self {
         self.header.opcode = opcode::SEND_WITH_INV.into();
         self.ex(key.to_le_bytes())
@@ -154,28 +154,28 @@ impl SendWork {
         self
     }
 
-    /// Without a completion.
+    /// Makes the request unsignaled: without a completion.
     pub fn unsignaled(self) -> Self {
         self.flags(0)
     }
 
-    /// After earlier READs and atomics.
+    /// Makes the request wait for earlier READs and atomics.
     pub fn fenced(self) -> Self {
         self.flags(send_flag::SIGNALED | send_flag::FENCE)
     }
 
-    /// With a solicited event at the peer.
+    /// Requests a solicited event at the peer.
     pub fn solicited(self) -> Self {
         self.flags(send_flag::SIGNALED | send_flag::SOLICITED)
     }
 
-    /// Claims another number of buffers than there are.
+    /// Encodes the request with another number of buffers than there are.
     pub fn claim_sges(mut self, count: u32) -> Vec<u8> {
         self.header.num_sge = count.into();
         self.bytes()
     }
 
-    /// The entry.
+    /// Encodes the ring entry.
     pub fn encode(&self) -> Vec<u8> {
         let mut header = self.header;
         header.num_sge = (self.sges.len() as u32).into();
@@ -192,9 +192,9 @@ impl SendWork {
     }
 }
 
-/// Variants of the union.
+/// The variants of the union.
 pub trait PartBytes {
-    /// Their bytes.
+    /// Bytes of the variant.
     fn part_bytes(&self) -> &[u8];
 }
 
@@ -210,7 +210,7 @@ macro_rules! part {
 
 part!(RdmaPart, AtomicPart, FastRegisterPart, DatagramPart);
 
-/// Destination of a datagram, as an address handle and the work request give it.
+/// Destination of a datagram, as from an address handle and the work request.
 pub fn datagram(pd: Pd, gid: Gid, qpn: u32, qkey: u32) -> DatagramPart {
     const PORT: u32 = 1 << 24;
     const GRH: u8 = 0x80;
@@ -241,22 +241,22 @@ pub fn receive(id: u64, sges: &[SgeEntry]) -> Vec<u8> {
 }
 
 impl Guest {
-    /// Posts a send and rings.
+    /// Posts a send and rings its doorbell.
     pub fn post_send(&mut self, qp: &Qp, request: &SendWork) -> Result<(), Full> {
         self.post_send_entry(qp, &request.encode())
     }
 
-    /// Posts any bytes as a send and rings.
+    /// Posts any bytes as a send and rings its doorbell.
     pub fn post_send_entry(&mut self, qp: &Qp, entry: &[u8]) -> Result<(), Full> {
         qp.send.push(&self.ram.view(), entry)?;
         self.ring_send(qp);
         Ok(())
     }
 
-    /// Posts a receive and rings.
+    /// Posts a receive and rings its doorbell.
     ///
     /// # Panics
-    /// When the QP has a shared receive queue.
+    /// If the QP has a shared receive queue.
     pub fn post_recv(&mut self, qp: &Qp, id: u64, sges: &[SgeEntry]) -> Result<(), Full> {
         let ring = qp.recv.as_ref().expect("the QP has an own receive queue");
         ring.push(&self.ram.view(), &receive(id, sges))?;
@@ -264,7 +264,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Posts a receive to a shared queue and rings.
+    /// Posts a receive to a shared queue and rings its doorbell.
     pub fn post_srq_recv(&mut self, srq: &Srq, id: u64, sges: &[SgeEntry]) -> Result<(), Full> {
         srq.ring.push(&self.ram.view(), &receive(id, sges))?;
         self.ring_srq(srq);
@@ -273,7 +273,7 @@ impl Guest {
 }
 
 impl Mr {
-    /// The remote key with address `addr`, for atomics.
+    /// Address `addr` and the remote key, for atomics.
     pub fn at(&self, addr: u64) -> (u64, u32) {
         (addr, self.rkey)
     }

@@ -1,9 +1,9 @@
-//! What device and guest driver both know: registers, shared structures, codes.
+//! The interface that the device and its guest driver share: registers, shared structures, codes.
 //!
-//! Every structure is little-endian, byte aligned and without hidden padding, so it can be copied to
-//! and from guest memory as it stands. Offsets are checked against the Linux driver's headers
+//! Every structure is little-endian, byte aligned and without hidden padding, so it can be copied to and from guest
+//! memory as it stands. Offsets are checked against the Linux driver's headers
 //! (`drivers/infiniband/hw/vmw_pvrdma/pvrdma_dev_api.h`, `pvrdma_verbs.h`, `pvrdma_ring.h` and
-//! `include/uapi/rdma/vmw_pvrdma-abi.h`) by the tests beside.
+//! `include/uapi/rdma/vmw_pvrdma-abi.h`) in the module's tests.
 
 /// Declares structures of shared memory: copied as bytes, and all zero by default.
 macro_rules! shared {
@@ -47,18 +47,18 @@ pub mod work;
 
 pub use zerocopy::little_endian::{U16, U32, U64};
 
-/// Bytes of a page, of a UAR page and of a ring page.
+/// Bytes of a page; UAR pages and ring pages are as large.
 pub const PAGE: u64 = 4096;
 
-/// Device and driver protocol versions: each side obeys the other's number.
+/// Device and driver protocol versions: each side follows the other's number.
 pub mod version {
-    /// The oldest that is spoken: RoCE v1.
+    /// Oldest supported version: RoCE v1.
     pub const ROCE_V1: u32 = 17;
     /// RoCE v2 and two more capabilities.
     pub const ROCE_V2: u32 = 18;
     /// 64-bit page frame numbers.
     pub const PFN_64: u32 = 19;
-    /// A QP handle apart from the QP number.
+    /// Separate QP handle and QP number.
     pub const QP_HANDLE: u32 = 20;
 }
 

@@ -1,4 +1,4 @@
-//! An activated device: the engine, our half of its objects, and the rings between it and the guest.
+//! An activated device: the engine, the device's part of its objects, and the rings between it and the guest.
 //!
 //! ```text
 //!   doorbells ──► vrdma_adapter (run queue, engine, batches) ◄──► requests and responses of peers
@@ -7,8 +7,8 @@
 //!                        completion rings, event ring ──► interrupts
 //! ```
 //!
-//! It is made by ACTIVATE and dropped by anything that resets, so no state can survive a reset.
-//! It does not know registers, nor who carries requests to peers.
+//! ACTIVATE makes it and each kind of reset drops it, so no state can survive a reset.
+//! It knows neither registers nor how requests reach peers.
 
 mod completion;
 mod doorbells;
@@ -43,10 +43,10 @@ use crate::quota::Quota;
 pub(crate) use events::{CQ_EVENTS, QP_EVENTS, SRQ_EVENTS};
 use notify::Watch;
 
-/// What every step works with: the guest's memory, held still, and the time.
+/// What every step works with: a view of the guest's memory, and the time.
 pub(crate) type Turn<'a, 'v> = vrdma_adapter::Turn<'a, View<'v>>;
 
-/// What the guest got wrong so far, in ways that it is not told about.
+/// Counts of what the guest did wrong without being told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Violations {
     /// Doorbells for objects that do not exist or belong to another page.
@@ -57,7 +57,7 @@ pub struct Violations {
     pub queues: u64,
 }
 
-/// See the module.
+/// The adapter; see the module.
 pub(crate) struct Adapter {
     pub(crate) config: DeviceConfig,
     pub(crate) driver_version: u32,
@@ -72,31 +72,31 @@ pub(crate) struct Adapter {
     pub(crate) violations: Violations,
     pub(crate) log_limit: LogLimit,
     watch: Watch,
-    /// Where looking at doorbell pages goes on.
+    /// Where the next look at doorbell pages begins.
     page_cursor: usize,
     events: DeviceRing<EventEntry>,
     notifications: DeviceRing<NotifyEntry>,
-    /// When to try again to empty what waits for those two.
+    /// When to try again to move waiting events and notifications into the rings.
     retry_at: Option<Time>,
     ring_faults: u32,
-    /// A command that is executed piece by piece.
+    /// A command under way, which is executed piece by piece.
     pub(crate) long: Option<Box<Long>>,
-    /// The pages that programs ring in, when they are memory.
+    /// The doorbell pages of programs, if they are memory.
     doorbell_pages: Option<Arc<SharedPages>>,
     /// Vectors raised and not yet passed on.
     raised: u32,
     /// The device's own rings or slots are unusable.
     broken: bool,
-    /// Where it is written down what another process needs to go on.
+    /// Journal of the records that another process needs to go on.
     pub(crate) journal: Option<Box<dyn Journal>>,
-    /// Records of the engine's frame.
+    /// Number of records of the engine's frame.
     pub(crate) frame_pieces: u32,
-    /// Where a record is put together.
+    /// Buffer in which a record is put together.
     pub(crate) record_buffer: Vec<u8>,
 }
 
 impl Adapter {
-    /// For a driver that agreed to `terms`.
+    /// Makes the adapter of a driver that agreed to `terms`.
     pub(crate) fn new(
         config: DeviceConfig,
         identity: Identity,
@@ -108,7 +108,7 @@ impl Adapter {
         Self::with_engine(hca, config, terms, doorbell_pages, log_limit)
     }
 
-    /// With an engine that may have objects.
+    /// Makes an adapter around an engine that may have objects.
     pub(crate) fn with_engine(
         hca: Hca<Region>,
         config: DeviceConfig,
@@ -150,12 +150,12 @@ impl Adapter {
         self.raised |= vector.bit();
     }
 
-    /// The vectors raised since the last call.
+    /// Takes the vectors raised since the last call.
     pub(crate) fn take_raised(&mut self) -> u32 {
         core::mem::take(&mut self.raised)
     }
 
-    /// The device's own rings or slots are unusable: nothing can go on until a reset.
+    /// Marks the device's own rings or slots as unusable: nothing can go on until a reset.
     pub(crate) fn break_down(&mut self) {
         self.broken = true;
     }
@@ -166,7 +166,7 @@ impl Adapter {
     }
 }
 
-/// Drivers before version 20 know a queue pair by one number, handle and QPN at once.
+/// Makes the engine. Drivers before version 20 use one number as a queue pair's handle and QPN.
 fn engine(config: &DeviceConfig, identity: Identity, driver_version: u32) -> Hca<Region> {
     let mut hca = Hca::new(identity, engine_limits(config));
     if driver_version < version::QP_HANDLE {

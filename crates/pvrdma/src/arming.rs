@@ -1,11 +1,11 @@
-//! When a completion queue's notification is due, although its doorbells are words in memory that
-//! overwrite each other.
+//! Decides when a completion queue's notification is due, although its doorbells are words in memory that overwrite
+//! each other.
 //!
 //! All CQs of a user context share one 32-bit word. Writing `ARM` there asks for a notification, and
 //! the `POLL` that rdma-core writes at each empty poll usually wipes it out before the device looks.
-//! The device takes the word by exchanging it with 0, so it knows two things only: that a word naming
-//! some CQ was written last, and that words it never saw may have come before. Any word seen therefore
-//! makes every CQ of the page *maybe armed*, until that CQ is notified.
+//! The device takes the word by exchanging it with 0, so it knows only which CQ the last word names, and that earlier
+//! words may have been overwritten. Any word seen therefore makes every CQ of the page *maybe armed*, until that CQ is
+//! notified.
 //!
 //! ```text
 //!   publish a completion          armed, exactly seen ────────────────► notify
@@ -16,13 +16,12 @@
 //!                                                               └ ring found empty ──► quiet
 //! ```
 //!
-//! A watch waits a moment whether the guest takes its completions without being told. Nothing but a
-//! notification ends the armed and maybe-armed states: a guest that armed may consume a completion by
-//! polling and sleep later on the strength of the same arming. So a notification can be superfluous
-//! but never missing; `model` tries all interleavings.
+//! A watch gives the guest a moment to take its completions without being told. Only a notification ends the armed and
+//! maybe-armed states: a guest that armed may consume a completion by polling, and sleep later because of the same
+//! arming. So a notification can be superfluous but never missing; `model` tries all interleavings.
 //!
-//! With trapped doorbells every word arrives, in order: nobody counts [`Touches`], and what remains
-//! are the exact rules. This module knows neither rings nor pages; [`CqState`] is all it is told.
+//! With trapped doorbells every word arrives, in order: [`Touches`] stay 0, and the exact rules remain. This module
+//! knows neither rings nor pages; it is told [`CqState`] and nothing else.
 
 mod habit;
 
@@ -36,17 +35,16 @@ use habit::Habit;
 /// the ring to the next, shorter than an unneeded interrupt costs the guest (about 100 us).
 pub const PATIENCE: Duration = Duration::from_micros(32);
 
-/// How long a watch waits when the guest has left the ring alone since the last notification. Who
-/// sleeps has looked into the ring after arming, so this is a queue that is drained now and then, or
-/// a guest that arms without looking: one gets few interrupts, the other a late one. The same goes for
-/// ordinary completions of who arms for solicited ones: only a hidden ARM beside the other would care.
+/// How long a watch waits if the guest has left the ring alone since the last notification. A guest that sleeps has
+/// looked into the ring after arming, so this is a queue that is drained now and then, or a guest that arms without
+/// looking: the former gets few interrupts, the latter a late one. The same goes for ordinary completions if the guest
+/// arms for solicited ones: only a hidden ARM beside the other would care.
 pub const STALLED_PATIENCE: Duration = Duration::from_millis(8);
 
-/// How long a watch waits for who has just armed with a completion already there. The usual "arm, then
-/// look once more" finds it, and some programs (perftest's `-e`) count a notification for a completion
-/// that they had already taken as a message. Only a look that overtook its own ARM in the processor's
-/// store buffer needs this notification, so it may be late; a virtual processor that lost its core
-/// between the two steps is back sooner.
+/// How long a watch waits after an ARM while a completion is already there. The usual "arm, then look once more" finds
+/// it, and some programs (perftest's `-e`) count a notification for a completion that they have already taken as a
+/// message. Only a look that overtook its own ARM in the processor's store buffer needs this notification, so it may be
+/// late; a virtual CPU that lost its core between the two steps is back sooner.
 pub const ARM_PATIENCE: Duration = Duration::from_millis(20);
 
 /// A word that names the CQ (`PVRDMA_UAR_CQ_*`).
@@ -60,26 +58,25 @@ pub enum CqDoorbell {
     Poll,
 }
 
-/// How many words have been taken out of one page: the state of all CQs that share it. Stays 0 where
-/// doorbells are trapped.
+/// Number of words taken out of one page: state shared by all CQs of the page. Stays 0 where doorbells are trapped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Touches(u64);
 
 impl Touches {
-    /// Counts a word that was not 0.
+    /// Counts one more word that was not 0.
     pub fn touch(&mut self) {
         self.0 += 1;
     }
 }
 
-/// What the device sees of a CQ at one moment.
+/// The device's view of a CQ at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CqState {
     /// The guest's consumer index.
     pub consumer: u32,
-    /// Everything that was published is consumed.
+    /// Whether everything published is consumed.
     pub empty: bool,
-    /// Of the CQ's page.
+    /// Words seen in the CQ's page.
     pub touches: Touches,
 }
 
@@ -89,12 +86,12 @@ pub struct CqState {
 pub enum Verdict {
     /// Append the CQ to the notification ring and raise the vector.
     Notify,
-    /// Call [`Arming::poll`] at that time, or soon after; earlier does no harm.
+    /// Call [`Arming::poll`] at this time or soon after; earlier does no harm.
     Wait(Time),
-    /// Nobody asked so far, but a word that is still on its way may have: call
-    /// [`Arming::page_touched`] at the next word in the page. Said once until that call.
+    /// No arming was seen, but a word that is still under way may be one: call [`Arming::page_touched`] at the next
+    /// word in the page. Returned once until that call.
     Unheard,
-    /// Nothing.
+    /// Nothing to do.
     Idle,
 }
 
@@ -108,25 +105,25 @@ enum Armed {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Watch {
     deadline: Time,
-    /// How long it waits each time that the guest has moved.
+    /// How long the watch waits again after each time that the guest has moved.
     patience: Duration,
-    /// The guest's index when the watch began: if it moves, somebody is awake.
+    /// The guest's index when the watch began: if it moves, the guest is awake.
     consumer: u32,
-    /// Began with a completion and nothing else, so its outcome says what the guest is doing.
+    /// Whether a completion alone began the watch, so that its outcome tells the guest's habit.
     telling: bool,
 }
 
 /// State of one CQ.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Arming {
-    /// The page's count at the last notification: if it is another now, an unseen ARM is possible.
+    /// The page's count at the last notification: if it differs now, an unseen ARM is possible.
     answered: Touches,
     /// The guest's index at the last notification.
     answered_at: Option<u32>,
     watch: Option<Watch>,
     habit: Habit,
     armed: Armed,
-    /// The last arming seen was for solicited completions.
+    /// Whether the last arming seen was for solicited completions.
     solicits: bool,
     unheard: bool,
 }
@@ -138,8 +135,8 @@ impl Default for Arming {
 }
 
 impl Arming {
-    /// A fresh CQ: not armed, but maybe armed if its page has been touched before, which costs at
-    /// most one unneeded notification.
+    /// A new CQ: not armed, but maybe armed if its page has been touched before, which costs at most one unneeded
+    /// notification.
     pub const fn new() -> Self {
         Self {
             answered: Touches(0),
@@ -152,7 +149,7 @@ impl Arming {
         }
     }
 
-    /// A word that names this CQ. In a mapped page the word has been counted in `state.touches`.
+    /// Handles a word that names this CQ. In a mapped page the word has been counted in `state.touches`.
     pub fn rung(&mut self, word: CqDoorbell, state: CqState, now: Time) -> Verdict {
         match word {
             CqDoorbell::Poll => self.habit.polled(now),
@@ -162,14 +159,14 @@ impl Arming {
         self.look_again(state, now)
     }
 
-    /// Some word was seen in the page of this CQ, which was [`Verdict::Unheard`].
+    /// Handles any word in the page of this CQ after [`Verdict::Unheard`].
     pub fn page_touched(&mut self, state: CqState, now: Time) -> Verdict {
         self.unheard = false;
         self.look_again(state, now)
     }
 
-    /// Completions were published. `before` is the ring as it was without them, with the page looked
-    /// at after they became visible; `urgent` says that one of them is solicited or an error.
+    /// Handles a publication. `before` is the ring without the new completions, with the page looked at after they
+    /// became visible; `urgent`: one of them is solicited or an error.
     pub fn published(&mut self, before: CqState, urgent: bool, now: Time) -> Verdict {
         if before.empty {
             self.consumed();
@@ -187,7 +184,7 @@ impl Arming {
         self.overhear()
     }
 
-    /// Looks after a watch.
+    /// Checks a watch that may be due.
     pub fn poll(&mut self, state: CqState, now: Time) -> Verdict {
         if state.empty {
             self.consumed();
@@ -208,7 +205,7 @@ impl Arming {
         }
     }
 
-    /// When [`Self::poll`] is due.
+    /// Time at which [`Self::poll`] is due.
     pub fn deadline(&self) -> Option<Time> {
         self.watch.map(|watch| watch.deadline)
     }
@@ -218,15 +215,15 @@ impl Arming {
         self.solicits = armed == Armed::Solicited;
         self.habit.armed();
         if let Some(watch) = &mut self.watch {
-            // Who arms is awake and about to look.
+            // A guest that arms is awake and about to look.
             watch.patience = ARM_PATIENCE;
             watch.deadline = now + ARM_PATIENCE;
             watch.telling = false;
         }
     }
 
-    /// A word was seen: the guest may have armed after a completion that it had not seen yet. It is
-    /// about to look, so a watch is better than a notification.
+    /// Handles a word: the guest may have armed after a completion that it had not seen yet. It is about to look, so a
+    /// watch is better than a notification.
     fn look_again(&mut self, state: CqState, now: Time) -> Verdict {
         if let Some(watch) = self.watch {
             return Verdict::Wait(watch.deadline);
@@ -237,7 +234,7 @@ impl Arming {
         self.watch(state, ARM_PATIENCE, false, now)
     }
 
-    /// Maybe armed: sleeper or poller?
+    /// Guesses whether the owner of a maybe-armed CQ sleeps or polls.
     fn guess(&mut self, before: CqState, urgent: bool, now: Time) -> Verdict {
         let stalled = !before.empty && self.answered_at == Some(before.consumer);
         if stalled || (self.solicits && !urgent) {

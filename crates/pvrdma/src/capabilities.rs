@@ -10,9 +10,9 @@ use crate::decode::fast_register;
 const FIRMWARE: u64 = 1 << 32;
 const VENDOR_VMWARE: u32 = 0x15ad;
 const PAGE_SIZES: u64 = 0x1000;
-/// Kernel address handles: the device has no object for them, so this only must not be small.
+/// Number of kernel address handles: the device has no object for them, so it only must not be small.
 const ADDRESS_HANDLES: u32 = 65536;
-/// 4.096 us * 2^15: what the CM adds to its time-outs for a busy host.
+/// 4.096 us * 2^15: the CM adds it to its timeouts for a busy host.
 const ACK_DELAY: u8 = 15;
 const MODE_ROCE: u8 = 0;
 /// Compare-and-swap and fetch-and-add.
@@ -21,8 +21,7 @@ const ATOMIC_OPS: u8 = 0b11;
 const MEMORY_EXTENSIONS: u8 = 0b111;
 pub(crate) const PKEYS: u16 = 1;
 
-/// The GID type that a driver of this version accepts: exactly one is advertised, as the driver
-/// refuses both.
+/// The GID type for a driver of this version: exactly one is advertised, as the driver refuses both together.
 pub(crate) const fn gid_type_for(driver_version: u32) -> u8 {
     match driver_version {
         0..version::ROCE_V2 => gid_type::ROCE_V1,
@@ -30,7 +29,7 @@ pub(crate) const fn gid_type_for(driver_version: u32) -> u8 {
     }
 }
 
-/// What is advertised to a driver of `driver_version`.
+/// The capabilities advertised to a driver of `driver_version`.
 pub(crate) fn advertise(config: &DeviceConfig, driver_version: u32) -> Capabilities {
     let guid = big_endian::U64::from_bytes(config.identity.mac.eui64());
     let caps = Capabilities {

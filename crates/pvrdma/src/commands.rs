@@ -1,15 +1,14 @@
-//! The command channel: one request slot, one response slot, executed before the register write
-//! that asks for it returns, or, if that would take long, before the next access to a register.
+//! The command channel: one request slot, one response slot, executed before the register write that asks for it
+//! returns; a long command, before the next access to a register.
 //!
 //! ```text
 //!   execute ──► Answered, Done, Refused
 //!      └──────► UnderWay ──go_on, between other work──► Answered, Refused
 //! ```
 //!
-//! The request is copied once. Every command is one function behind a table entry; what it answers
-//! is written whole, header and body, and not a byte more. A refused command answers with a header
-//! whose `ack` fits no command, so that a driver that looks anyway cannot take an older answer for
-//! this one's.
+//! The request is copied once. Each command is one function behind a table entry. Its answer, header and body, is
+//! written whole, and not a byte more. A refused command answers with a header whose `ack` fits no command, so that a
+//! driver that looks anyway cannot take an older answer for this one.
 
 mod bind;
 mod context;
@@ -38,7 +37,7 @@ pub(crate) use errno::Errno;
 
 const BODY_BYTES: usize = REQUEST_BYTES - HEADER_BYTES;
 
-/// Our copy of a request's body; what lies beyond the command's structure is the driver's stack.
+/// The device's copy of a request's body; beyond the command's structure, it holds bytes of the driver's stack.
 pub(crate) struct Body([u8; BODY_BYTES]);
 
 impl Body {
@@ -49,31 +48,31 @@ impl Body {
     }
 }
 
-/// Pages that a request names.
+/// The pages that a request names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listed {
-    /// Bus address of their directory.
+    /// Bus address of their page directory.
     pub(crate) directory: u64,
-    /// How many.
+    /// Number of pages.
     pub(crate) pages: u32,
 }
 
 impl Listed {
-    /// The pages of a queue, which the device writes.
+    /// Resolves the pages of a queue, which the device writes.
     pub(crate) fn resolve(self, memory: &View<'_>) -> Result<PageList, Errno> {
         let list = PageList::resolve(memory, self.directory, self.pages, Right::Write);
         list.map_err(|_| Errno::Fault)
     }
 }
 
-/// What a command answers.
+/// The response to a command.
 pub(crate) struct Reply {
     bytes: [u8; RESPONSE_BYTES],
     length: usize,
 }
 
 impl Reply {
-    /// Nothing: the driver looks only at the error register.
+    /// An empty response: the driver looks only at the error register.
     fn none() -> Self {
         Self {
             bytes: [0; RESPONSE_BYTES],
@@ -81,7 +80,7 @@ impl Reply {
         }
     }
 
-    /// A header and `body`.
+    /// A response of a header and `body`.
     fn with<T: IntoBytes + Immutable>(body: &T) -> Self {
         let mut reply = Self::none();
         let body = body.as_bytes();
@@ -90,7 +89,7 @@ impl Reply {
         reply
     }
 
-    /// A header alone.
+    /// A response of a header alone.
     fn header() -> Self {
         Self::with(&())
     }
@@ -103,7 +102,7 @@ impl Reply {
     }
 }
 
-/// What became of a request.
+/// The state of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     /// Done, and the driver sleeps until the response interrupt.
@@ -112,23 +111,23 @@ pub(crate) enum Outcome {
     Done,
     /// Refused, with this value for the error register.
     Refused(Errno),
-    /// A slot is not there any more.
+    /// A slot is not mapped any more.
     SlotLost,
-    /// It is long: [`go_on`] until it has another outcome.
+    /// A long command: call [`go_on`] until it has another outcome.
     UnderWay,
 }
 
-/// A command that is not done at once.
+/// A command under way.
 pub(crate) struct Long {
     head: RequestHeader,
     registration: mr::Registration,
 }
 
-/// What a command's function says.
+/// The result of a command's function.
 enum Answer {
-    /// It is done.
+    /// The command is done.
     Now(Reply),
-    /// It goes on.
+    /// The command goes on.
     Later(Box<mr::Registration>),
 }
 
@@ -158,7 +157,7 @@ pub(crate) fn execute(adapter: &mut Adapter, turn: Turn<'_, '_>, slots: &Slots) 
     outcome.unwrap_or(Outcome::SlotLost)
 }
 
-/// Goes on with a long command: a piece of it that takes some ten microseconds.
+/// Continues a long command by one piece, which takes about ten microseconds.
 pub(crate) fn go_on(adapter: &mut Adapter, turn: Turn<'_, '_>, slots: &Slots) -> Outcome {
     let Some(mut long) = adapter.long.take() else {
         return Outcome::Done;

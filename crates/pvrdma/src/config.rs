@@ -1,21 +1,21 @@
-//! What a device is made with: its identity and how much a guest may take.
+//! The configuration of a device: its identity, and how much a guest may take.
 
 use vrdma_verbs::object::Identity;
 use vrdma_wire::Mtu;
 
-/// A device to make.
+/// The configuration of one device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceConfig {
-    /// Who it is.
+    /// Identity of the adapter.
     pub identity: Identity,
-    /// Doorbell pages of programs are memory that the device looks at. Every doorbell is a register write
-    /// otherwise, as those of the kernel's page 0 are in either case.
+    /// Whether doorbell pages of programs are memory that the device looks at. Otherwise each doorbell is a register
+    /// write, as doorbells in the kernel's page 0 always are.
     pub maps_doorbells: bool,
     /// Longest message unit for local delivery, in bytes; a multiple of 4096.
     pub unit_bytes: u32,
-    /// Payload of one packet that the port offers.
+    /// Payload of one packet, as the port reports it.
     pub mtu: Mtu,
-    /// Bounds.
+    /// Bounds on what the guest may take.
     pub limits: DeviceLimits,
 }
 
@@ -36,10 +36,10 @@ impl DeviceConfig {
     }
 }
 
-/// How much a guest may take. What the driver checks too is advertised in the capabilities.
+/// Bounds on what a guest may take. Those that the driver checks too are advertised in the capabilities.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceLimits {
-    /// Contexts plus the kernel's, a power of two: each has a doorbell page in BAR 2.
+    /// Contexts of programs plus the kernel's, a power of two: each has a doorbell page in BAR 2.
     pub uar_pages: u32,
     /// Protection domains, below 2^24.
     pub pds: u32,
@@ -47,7 +47,7 @@ pub struct DeviceLimits {
     pub mrs: u32,
     /// Completion queues, below 2^24.
     pub cqs: u32,
-    /// Queue pairs plus one, at most 65535: libraries cut the number to 16 bits.
+    /// Queue pairs plus one, at most 65535: user libraries cut the number to 16 bits.
     pub qps: u32,
     /// Shared receive queues.
     pub srqs: u32,
@@ -63,14 +63,13 @@ pub struct DeviceLimits {
     pub gids: u32,
     /// READs and atomics outstanding in either direction of a queue pair.
     pub rd_atomic: u8,
-    /// Pages that all page lists together may name: each costs 8 bytes here.
+    /// Most pages that all page lists together may name: each costs the daemon 8 bytes.
     pub listed_pages: u64,
 }
 
 impl Default for DeviceLimits {
-    /// Room for MPI jobs of a large guest: a full mesh of some hundred processes, 32 buffers a
-    /// request (what Open MPI and NVMe targets use at most, with a 1 KiB entry), and 64 GiB of
-    /// registered memory for 128 MiB of page lists.
+    /// Limits for MPI jobs of a large guest: a full mesh of some hundred processes, 32 buffers a request (the most that
+    /// Open MPI and NVMe targets use, with a 1 KiB entry), and 64 GiB of registered memory for 128 MiB of page lists.
     fn default() -> Self {
         Self {
             uar_pages: 1024,
@@ -96,7 +95,7 @@ impl DeviceLimits {
     /// Longest message.
     pub const MESSAGE_BYTES: u32 = 1 << 30;
 
-    /// The driver rounds some numbers up after comparing them, and indexes tables with others.
+    /// Checks the limits: the driver rounds some numbers up after comparing them, and indexes tables with others.
     pub(crate) fn assert_consistent(&self) {
         let powers = [
             self.uar_pages,

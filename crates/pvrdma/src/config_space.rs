@@ -1,4 +1,4 @@
-//! PCI configuration space: who the device is, its BARs and its MSI-X capability.
+//! PCI configuration space: the device's IDs, its BARs and its MSI-X capability.
 //!
 //! ```text
 //!   BAR 0     16 KiB  MSI-X: table at 0, pending bits at 0x2000 (the VMM emulates both)
@@ -6,8 +6,8 @@
 //!   BAR 2+3    64 bit, one page per context: doorbells
 //! ```
 //!
-//! A header of type 0 and one capability. What the guest may change is a mask beside the bytes, so
-//! a write is one rule for every register. Bus mastering is the only bit with a meaning here.
+//! A header of type 0 and one capability. A mask beside the bytes tells which bits the guest may change, so a write is
+//! the same rule for every register. Bus mastering is the only bit with a meaning here.
 
 /// Bytes of the configuration space.
 pub const CONFIG_BYTES: usize = 256;
@@ -18,7 +18,7 @@ pub const REGISTER_BAR_BYTES: u64 = 4 << 10;
 
 const VENDOR_VMWARE: u16 = 0x15ad;
 const DEVICE_PVRDMA: u16 = 0x0820;
-/// Network controller, other.
+/// Class code: network controller, other.
 const CLASS_NETWORK_OTHER: [u8; 3] = [0x00, 0x80, 0x02];
 const REVISION: u8 = 1;
 
@@ -34,13 +34,14 @@ const CAPABILITIES: usize = 0x34;
 const INTERRUPT_LINE: usize = 0x3c;
 const MSIX: usize = 0x40;
 
-/// Memory decoding, bus mastering, parity and SERR reporting, interrupt disabling.
+/// Bits of the command register that the guest may change: memory decoding, bus mastering, parity and SERR reporting,
+/// interrupt disabling.
 const COMMAND_WRITABLE: u16 = 0x0546;
 const BUS_MASTER: u8 = 1 << 2;
 const STATUS_CAPABILITY_LIST: u16 = 1 << 4;
 const BAR_64_BIT: u32 = 0x4;
 const MSIX_ID: u8 = 0x11;
-/// Enable and function mask.
+/// Bits of the MSI-X control word that the guest may change: enable and function mask.
 const MSIX_CONTROL_WRITABLE: u16 = 0xc000;
 const MSIX_PENDING_OFFSET: u32 = 0x2000;
 
@@ -51,7 +52,7 @@ pub struct ConfigSpace {
 }
 
 impl ConfigSpace {
-    /// For a device with `vectors` interrupts and doorbells of `doorbell_bytes`, a power of two.
+    /// The space of a device with `vectors` interrupts and `doorbell_bytes` of doorbells, a power of two.
     pub fn new(vectors: u16, doorbell_bytes: u64) -> Self {
         let mut space = Self {
             bytes: [0; CONFIG_BYTES],
@@ -63,7 +64,7 @@ impl ConfigSpace {
         space
     }
 
-    /// Interrupt pin stays 0: without MSI-X the driver has no events and is of no use.
+    /// Sets IDs and class. The interrupt pin stays 0: without MSI-X the driver has no events and is of no use.
     fn identify(&mut self) {
         self.set(0, VENDOR_VMWARE.to_le_bytes(), [0; 2]);
         self.set(2, DEVICE_PVRDMA.to_le_bytes(), [0; 2]);
@@ -106,12 +107,12 @@ impl ConfigSpace {
         self.writable[at..at + N].copy_from_slice(&writable);
     }
 
-    /// All of it.
+    /// All bytes of the space.
     pub fn bytes(&self) -> &[u8; CONFIG_BYTES] {
         &self.bytes
     }
 
-    /// Reads from `offset`; what lies outside reads as ones.
+    /// Reads from `offset`; bytes outside the space read as ones.
     pub fn read(&self, offset: u64, out: &mut [u8]) {
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let known = self.bytes.iter().copied().skip(start);
@@ -121,7 +122,7 @@ impl ConfigSpace {
             .for_each(|(byte, value)| *byte = value);
     }
 
-    /// Writes at `offset` what may be written; what lies outside is ignored.
+    /// Writes the bits at `offset` that the guest may change; bytes outside the space are ignored.
     pub fn write(&mut self, offset: u64, data: &[u8]) {
         let Ok(start) = usize::try_from(offset) else {
             return;

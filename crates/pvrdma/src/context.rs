@@ -1,4 +1,4 @@
-//! A device's context: what goes to another host, for a device there to go on in its place.
+//! A device's context: the state that goes to another host, so that a device there can go on in its place.
 //!
 //! ```text
 //!    0   8  "vrdmactx"
@@ -9,8 +9,9 @@
 //!   60      records:  kind 2, number 4, length 4, bytes
 //!           runs:     address 8, length 4, bytes: whole pages that the device wrote
 //! ```
-//! Nothing in it is trusted: counts have bounds, lengths must fit, and a device checks its records by itself
-//! ([`Device::resume`](crate::Device::resume)). The digest finds what a wire or disk has damaged, and proves nothing of who sent it.
+//! Nothing in a context is trusted: counts have bounds, lengths must fit, and a device checks its own records
+//! ([`Device::resume`](crate::Device::resume)). The digest detects damage by a wire or a disk; it does not prove who
+//! sent the context.
 
 use sha2::{Digest, Sha256};
 use vrdma_verbs::saved::RestoreError;
@@ -22,67 +23,68 @@ use crate::config_space::CONFIG_BYTES;
 use crate::kept::{SavedRecord, check, config_space_of};
 
 const MAGIC: &[u8; 8] = b"vrdmactx";
-/// Version of contexts that are made. It grows with every change of the format; what records mean has versions of its own.
+/// Version of the contexts made here. It grows with every change of the format; the contents of records have versions
+/// of their own.
 pub const VERSION: u32 = 1;
 const DIGEST_AT: usize = 28;
 const HEAD_BYTES: usize = 60;
 
-/// Records of one device; more than an adapter with all the objects that it may have.
+/// Most records of one device: more than an adapter has with all objects that it may have.
 pub const RECORDS_MAX: u32 = 1 << 20;
 
-/// Runs of pages: as many as fit if each is one page, in 256 MiB.
+/// Most runs of pages: if each run is one page, 256 MiB.
 pub const RUNS_MAX: u32 = 1 << 16;
 
-/// Adjacent pages that a device wrote.
+/// A run of adjacent pages that a device wrote.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WrittenPages {
-    /// Bus address of the first.
+    /// Bus address of the first page.
     pub address: u64,
-    /// What is in them, whole pages.
+    /// Contents of the pages, whole pages.
     pub bytes: Vec<u8>,
 }
 
-/// See the module.
+/// A device's context; see the module.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Context {
     /// Ethernet address of the adapter.
     pub mac: Mac,
-    /// What the device goes on with.
+    /// Records that the device needs to go on.
     pub records: Vec<SavedRecord>,
-    /// What QEMU has not seen written.
+    /// Pages whose writes QEMU has not seen.
     pub pages: Vec<WrittenPages>,
 }
 
-/// Why bytes are no context.
+/// Reasons why bytes are not a usable context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadContext {
-    /// It begins otherwise.
+    /// The bytes do not begin as a context does.
     #[error("this is not the context of an adapter")]
     Foreign,
-    /// Made by another version.
+    /// The context was made by another version.
     #[error(
         "the context has version {0}, and this daemon reads version {VERSION}: use the same version of vrdmad on both hosts"
     )]
     Version(u32),
-    /// What was sent is not what came.
+    /// The digest does not match.
     #[error("the context was damaged on its way: its digest is another one")]
     Digest,
-    /// It has more than any device.
+    /// More records or runs of pages than any device may have.
     #[error("the context has more records or pages than any adapter may have")]
     TooMany,
-    /// Records that no such adapter has.
+    /// The records cannot be those of this adapter.
     #[error("the context does not fit this adapter: {0}")]
     Records(RestoreError),
-    /// A length or an address that cannot be.
+    /// A length or an address is impossible.
     #[error("the context is not consistent: {0}")]
     Inconsistent(&'static str),
 }
 
 impl Context {
-    /// As bytes.
+    /// Encodes the context.
     ///
     /// # Panics
-    /// With more than [`RECORDS_MAX`] records or [`RUNS_MAX`] runs of pages, or one of 4 GiB.
+    /// If there are more than [`RECORDS_MAX`] records or [`RUNS_MAX`] runs of pages, or one of 4 GiB.
     pub fn encode(&self) -> Vec<u8> {
         let (records, runs) = (self.records.len(), self.pages.len());
         assert!(
@@ -118,10 +120,10 @@ impl Context {
         records + pages
     }
 
-    /// From bytes that anybody may have sent.
+    /// Decodes bytes from an untrusted sender.
     ///
     /// # Errors
-    /// They are no context, or not all of one.
+    /// The bytes are not a complete context.
     pub fn decode(bytes: &[u8]) -> Result<Self, BadContext> {
         let mut head = Reader(bytes);
         if head.array() != Some(*MAGIC) {
@@ -140,7 +142,7 @@ impl Context {
         ))?
     }
 
-    /// `None` if it ends too early.
+    /// Decodes records and runs of pages; `None` if the bytes end too early.
     fn body(mut head: Reader<'_>, mut rest: Reader<'_>) -> Option<Result<Self, BadContext>> {
         let mac = Mac(head.array()?);
         head.array::<2>()?;
@@ -170,10 +172,11 @@ impl Context {
         })
     }
 
-    /// Whether a device of this configuration may go on with it, as far as can be told without the guest's memory.
+    /// Checks whether a device of this configuration may go on with the context, as far as possible without the guest's
+    /// memory.
     ///
     /// # Errors
-    /// It is another adapter's, or of one with more objects.
+    /// The context is that of another adapter, or of one with more objects.
     pub fn check(&self, config: &DeviceConfig) -> Result<(), BadContext> {
         if self.mac != config.identity.mac {
             return Err(BadContext::Inconsistent(
@@ -209,13 +212,13 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend(bytes);
 }
 
-/// Of a context with or without its digest.
+/// The digest of a context, whatever its digest field holds.
 fn digest(bytes: &[u8]) -> [u8; 32] {
     let digest = Sha256::new_with_prefix(&bytes[..DIGEST_AT]);
     digest.chain_update(&bytes[HEAD_BYTES..]).finalize().into()
 }
 
-/// What is left to be read.
+/// The bytes that are still to be read.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

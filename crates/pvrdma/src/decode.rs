@@ -1,8 +1,7 @@
-//! Work requests out of ring entries.
+//! Decodes work requests from ring entries.
 //!
-//! An entry is copied once, in one or two pieces that do not overlap, and only the copy is looked
-//! at. Whatever is wrong with it becomes a request that completes with an error in its turn, so that
-//! every entry moves its ring on.
+//! An entry is copied once, in one or two pieces that do not overlap, and only the copy is looked at. An invalid entry
+//! becomes a request that completes with an error in its turn, so every entry moves its ring on.
 
 pub(crate) mod datagram;
 pub(crate) mod fast_register;
@@ -17,14 +16,14 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 use crate::abi::work::{SGE_BYTES, SgeEntry};
 use crate::queue::RingError;
 
-/// Bytes copied at first: a whole send entry of up to 3 buffers, or a receive of up to 7. Longer
-/// entries take a second copy.
+/// Bytes of the first copy: a whole send entry of up to 3 buffers, or a receive of up to 7. Longer entries take a
+/// second copy.
 const FIRST_PIECE: usize = 128;
 
-/// Most buffers of one entry whatever the guest asked for: the largest stride is a page.
+/// Most buffers of one entry, whatever the guest asked for: the largest stride is a page.
 pub(crate) const SGES_MAX: u32 = 128;
 
-/// Where the beginning of an entry is copied to.
+/// Buffer for the first copy of an entry.
 type FirstPiece = [u8; FIRST_PIECE];
 
 /// The private copy of an entry's beginning.
@@ -45,7 +44,7 @@ impl<'a, 'v> Entry<'a, 'v> {
     ) -> Result<Self, RingError> {
         let length = FIRST_PIECE.min(stride as usize);
         match length {
-            // Every send entry is as long as that: one move of fixed size.
+            // Every send entry has at least this length: one move of fixed size.
             FIRST_PIECE => memory.read(address, bytes)?,
             _ => memory.read(address, &mut bytes[..length])?,
         }
@@ -64,14 +63,14 @@ impl<'a, 'v> Entry<'a, 'v> {
         header
     }
 
-    /// The list of `count` buffers, at most [`SGES_MAX`], that begins at byte `start`.
+    /// Decodes the list of `count` buffers, at most [`SGES_MAX`], that begins at byte `start`.
     #[inline]
     fn sges(&self, start: usize, count: u32) -> Result<SgeList, RingError> {
         let mut list = SgeList::new();
         if count == 1
             && let Some(only) = self.bytes[..self.length].get(start..start + SGE_BYTES)
         {
-            // As nearly all entries are.
+            // The common case: one buffer.
             list.push(sge(only));
             return Ok(list);
         }

@@ -7,12 +7,11 @@
 //!     └─────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Writing DSRHIGH resets whatever went before, since a guest that crashed or restarted by kexec
-//! says nothing else. Only `Active` touches guest memory on its own account, and only while bus
-//! mastering is on.
+//! Writing DSRHIGH resets everything before, since a guest that crashed or restarted by kexec gives no other sign. Only
+//! `Active` touches guest memory of its own accord, and only while bus mastering is on.
 //!
-//! The device does not know how register accesses reach it, nor who carries requests to peers. It
-//! belongs to one thread; every call does a bounded amount of work and none blocks.
+//! The device knows neither how register accesses reach it nor how requests reach peers. It belongs to one thread;
+//! every call does a bounded amount of work and none blocks.
 
 mod data_path;
 mod frozen;
@@ -43,7 +42,7 @@ pub use life_cycle::Ended;
 pub use pci::BarRegion;
 pub use snapshot::{Activity, DeviceSnapshot, DeviceState};
 
-/// Where in its life the device is.
+/// The stages of the device's life.
 enum Stage {
     Reset,
     Configured,
@@ -59,40 +58,40 @@ pub struct Device {
     doorbell_pages: Option<Arc<SharedPages>>,
     interrupts: Interrupts,
     stage: Stage,
-    /// What the driver wrote into the shared region, while it is configured or active.
+    /// The driver's part of the shared region, while the device is configured or active.
     handshake: Option<Box<Handshake>>,
-    /// Where it is written down what another process needs to go on; an adapter has it while it lives, unless
-    /// that one is not to count yet ([`Device::keep_frozen`]).
+    /// Journal of the records that another process needs to go on. While a life lasts the adapter has it, unless that
+    /// adapter's records do not count yet ([`Device::keep_frozen`]).
     journal: Option<Box<dyn Journal>>,
     /// The low half of the shared region's address, latched.
     dsr_low: u32,
     /// Outcome of the last control or request write.
     error: u32,
-    /// What the guest wrote into the MAC registers, which have no effect.
+    /// Values that the guest wrote into the MAC registers; they have no effect.
     mac: [u32; 2],
-    /// Time of the last unit taken in.
+    /// Time of the last unit received.
     batch_time: Time,
-    /// While a life lasts it has the bucket.
+    /// Rate limit of log lines; the adapter has the bucket while a life lasts.
     log_limit: LogLimit,
     /// Lives so far: each starts with other queue pair numbers and keys.
     lives: u64,
-    /// The last life, until somebody takes it away.
+    /// The last life, until [`take_ended`](Device::take_ended).
     ended: Option<Ended>,
-    /// Addresses were bound when the last life ended.
+    /// Whether addresses were bound when the last life ended.
     gids_cleared: bool,
-    /// Another device may go on in its place: it does nothing.
+    /// Whether another device may go on in its place; then this one does nothing.
     frozen: bool,
-    /// Of what peers were told of that last.
+    /// Epoch of the last message to peers that this device stands still or goes on.
     epoch: u64,
 }
 
 impl Device {
-    /// A device in reset, over the memory of one guest.
+    /// Makes a device in reset, over the memory of one guest.
     ///
-    /// Errors: memory for the doorbell pages.
+    /// Errors: no memory for the doorbell pages.
     ///
     /// # Panics
-    /// If a limit that must be a power of two is none.
+    /// If a limit that must be a power of two is not one.
     pub fn new(config: DeviceConfig, space: Arc<Space>) -> io::Result<Self> {
         config.limits.assert_consistent();
         let pages = config.limits.uar_pages;
@@ -132,13 +131,13 @@ impl Device {
         }
     }
 
-    /// What it was made with.
+    /// The configuration that the device was made with.
     pub fn config(&self) -> &DeviceConfig {
         &self.config
     }
 
-    /// The payload of one packet that the port offers from now on, because the way out of the host
-    /// has become wider or narrower. Queue pairs keep what they were connected with.
+    /// Sets the payload of one packet that the port reports from now on, because the uplink's MTU has changed. Queue
+    /// pairs keep the MTU that they were connected with.
     pub fn set_mtu(&mut self, mtu: Mtu) {
         self.config.mtu = mtu;
         if let Stage::Active(adapter, _) = &mut self.stage {
@@ -146,18 +145,18 @@ impl Device {
         }
     }
 
-    /// Whether it may reach memory and raise interrupts.
+    /// Whether the device may reach memory and raise interrupts.
     fn may_work(&self) -> bool {
         self.config_space.bus_master() && !self.frozen
     }
 
-    /// The guest memory it works on.
+    /// The guest memory that the device works on.
     pub fn space(&self) -> &Arc<Space> {
         &self.space
     }
 
-    /// The vectors to fire now, one bit each. Call it at the end of a batch: the guest is shown what
-    /// the batch has done so far.
+    /// Takes the vectors to fire now, one bit each. Call it at the end of a batch: it first shows the guest what the
+    /// batch has done so far.
     pub fn take_interrupts(&mut self) -> u32 {
         self.end_batch();
         if let Stage::Active(adapter, _) = &mut self.stage {
@@ -169,8 +168,8 @@ impl Device {
         }
     }
 
-    /// The next change of the addresses at which the device is reached, oldest first. While it is frozen there is
-    /// none: another one may be reached there.
+    /// Takes the oldest change of the addresses at which the device is reached. A frozen device has none: another
+    /// device may be reached at its addresses.
     pub fn take_gid_change(&mut self) -> Option<GidChange> {
         if self.frozen {
             return None;

@@ -1,4 +1,4 @@
-//! What the driver wrote into the shared region, copied once, and what came of it.
+//! The driver's part of the shared region, copied once, and the terms agreed from it.
 //!
 //! ```text
 //!   DSRHIGH ──► Handshake: private copy, capabilities written
@@ -14,19 +14,19 @@ use crate::abi::version;
 use crate::capabilities;
 use crate::config::DeviceConfig;
 
-/// Pages of a device ring, the state page among them. The driver uses 4; a huge number would make
-/// us walk directories for nothing (CVE-2023-1544).
+/// Bounds on the pages of a device ring, with the state page. The driver uses 4; a huge number would make the device
+/// walk directories for nothing (CVE-2023-1544).
 const RING_PAGES: core::ops::RangeInclusive<u32> = 2..=512;
-/// The region and the slots hold 64-bit numbers.
+/// Alignment of the region and the slots, which hold 64-bit numbers.
 const ALIGNMENT: u64 = 8;
 
-/// A shared region that was read.
+/// The private copy of a shared region.
 #[derive(Clone)]
 pub(crate) struct Handshake {
     region: SharedRegion,
 }
 
-/// Why the driver's terms are not ours.
+/// Reasons for refusing the driver's terms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("driver version {0} is older than 17")]
@@ -39,7 +39,7 @@ pub(crate) enum Refusal {
     Ring(vrdma_memory::PageError),
 }
 
-/// Where commands come from and responses go.
+/// Addresses of the command slot and the response slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Slots {
     pub(crate) request: u64,
@@ -47,14 +47,14 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// Whether both are still there.
+    /// Whether both slots are still mapped.
     pub(crate) fn are_mapped(&self, memory: &View<'_>) -> bool {
         is_usable(memory, self.request, REQUEST_BYTES, Right::Read)
             && is_usable(memory, self.response, RESPONSE_BYTES, Right::Write)
     }
 }
 
-/// What device and driver agreed on.
+/// The terms that device and driver agreed on.
 #[derive(Debug)]
 pub(crate) struct Terms {
     pub(crate) driver_version: u32,
@@ -82,7 +82,7 @@ impl Handshake {
         Ok(Self { region })
     }
 
-    /// One that was read before, by what [`guest_part`](Self::guest_part) gave.
+    /// The handshake that was read before, from its [`guest_part`](Self::guest_part).
     pub(crate) fn resume(guest_part: &[u8]) -> Option<Self> {
         let mut region = SharedRegion::new_zeroed();
         let part = &mut region.as_mut_bytes()[..SharedRegion::GUEST_BYTES];
@@ -90,12 +90,12 @@ impl Handshake {
         Some(Self { region })
     }
 
-    /// What the driver wrote.
+    /// The bytes that the driver wrote.
     pub(crate) fn guest_part(&self) -> &[u8] {
         &self.region.as_bytes()[..SharedRegion::GUEST_BYTES]
     }
 
-    /// Checks what was copied.
+    /// Checks the copied region.
     pub(crate) fn agree(&self, memory: &View<'_>) -> Result<Terms, Refusal> {
         let driver_version = self.region.driver_version.get();
         if driver_version < version::ROCE_V1 {

@@ -1,4 +1,4 @@
-//! Interrupt causes, their mask, and which vectors are to be fired.
+//! Interrupt causes, their mask, and the vectors to fire.
 //!
 //! A cause stays readable until the cause register is read, which clears it. A masked cause is kept
 //! and fires when it is unmasked.
@@ -25,7 +25,7 @@ impl Interrupts {
         }
     }
 
-    /// Those of a device that goes on: nobody knows which were fired, so all are.
+    /// The registers of a device that goes on: which vectors were fired is unknown, so all are.
     pub(crate) const fn resume(mask: u32) -> Self {
         Self {
             causes: ALL,
@@ -40,7 +40,7 @@ impl Interrupts {
         self.unfired |= vectors & ALL;
     }
 
-    /// The vectors to fire now, each once.
+    /// Takes the vectors to fire now, each once.
     pub(crate) fn take(&mut self) -> u32 {
         let fire = self.unfired & !self.mask;
         self.unfired &= self.mask;

@@ -8,9 +8,9 @@
 //!   guest ◄── completions, events, interrupts ─────┘
 //! ```
 //!
-//! [`Device`] is the whole of it. [`abi`] is what device and driver both know. The guest is hostile:
-//! what it writes is copied once and checked before it is used, and every table, ring walk and log
-//! line has a bound. This room does not know vfio-user, sockets or threads.
+//! [`Device`] is the whole device. [`abi`] is the interface shared with the guest driver. The guest is hostile: its
+//! values are copied once and checked before use, and every table, ring walk and log line has a bound. This room does
+//! not know vfio-user, sockets or threads.
 #![forbid(unsafe_code)]
 
 pub mod abi;

@@ -1,4 +1,4 @@
-//! Our half of the engine's objects: where their rings are and who rings for them.
+//! The device's part of the engine's objects: where their rings are and which contexts ring for them.
 
 pub(crate) mod context;
 pub(crate) mod cq;
@@ -7,9 +7,9 @@ pub(crate) mod srq;
 
 use crate::quota::Charge;
 
-/// A registration: what it costs.
+/// A registered region's cost.
 #[derive(Debug)]
 pub(crate) struct Mr {
-    /// Pages it may name.
+    /// Pages that the region may name.
     pub(crate) charge: Option<Charge>,
 }

@@ -1,4 +1,4 @@
-//! Rings in guest memory, each with our own private indices.
+//! Rings in guest memory, each with private indices of the device.
 //!
 //! | ring | produced by | consumed by |
 //! |---|---|---|
@@ -6,7 +6,8 @@
 //! | [`completion::CompletionRing`] | device | guest |
 //! | [`device::DeviceRing`]: events, notifications | device | guest |
 //!
-//! What the guest wrote is read once, checked, and only then used; what we wrote is never read back.
+//! Values that the guest wrote are read once, checked, and only then used; values that the device wrote are never read
+//! back.
 
 pub(crate) mod completion;
 pub(crate) mod device;
@@ -14,7 +15,7 @@ pub(crate) mod work;
 
 use vrdma_memory::{Fault, PageList};
 
-/// A ring cannot be used any more.
+/// Reasons why a ring cannot be used any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum RingError {
     /// Its pages are gone.
@@ -26,7 +27,7 @@ pub(crate) enum RingError {
     /// No room for another entry.
     #[error("the ring is full")]
     Full,
-    /// Its memory is the guest's again.
+    /// Its memory belongs to the guest again.
     #[error("the guest destroyed it while it was in use")]
     Withdrawn,
 }

@@ -1,4 +1,4 @@
-//! How much of our memory a guest may make us spend on page addresses.
+//! Bounds the daemon's memory that a guest may use for page addresses.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -17,7 +17,7 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
-    /// How many.
+    /// Number of pages.
     pub(crate) fn pages(&self) -> u32 {
         self.pages as u32
     }
@@ -30,7 +30,7 @@ impl Quota {
         }
     }
 
-    /// `None` when the quota is used up.
+    /// Takes pages from the quota; `None` when it is used up.
     pub(crate) fn take(&self, pages: u32) -> Option<Charge> {
         let pages = u64::from(pages);
         let subtract = |left: u64| left.checked_sub(pages);

@@ -11,15 +11,14 @@
 //! 1024 and 2048 values, and only 512 and 1024 slots are ever used. Both cases are one shape here:
 //! `usable` slots, a power of two, and counters modulo twice that.
 
-/// Byte of the state page where the producer index of a guest-to-device send ring is; the consumer
-/// index follows.
+/// Offset in the state page of the producer index of a guest-to-device send ring; the consumer index follows.
 pub const SEND_STATE: u64 = 0;
-/// The same for receive rings, completion queues and the device rings.
+/// The same offset for receive rings, completion queues and the device rings.
 pub const RECV_STATE: u64 = 8;
-/// From a producer index to its consumer index.
+/// Distance from a producer index to its consumer index.
 pub const CONSUMER: u64 = 4;
 
-/// How counters of one ring run.
+/// Counters and slots of one ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RingShape {
     usable: u32,
@@ -39,7 +38,7 @@ impl RingShape {
         }
     }
 
-    /// Entries that fit.
+    /// Most entries in the ring.
     pub const fn usable(self) -> u32 {
         self.usable
     }
@@ -53,7 +52,7 @@ impl RingShape {
         (index + 1) & self.mask()
     }
 
-    /// The counter so many entries after `index`.
+    /// The counter `count` entries after `index`.
     pub const fn after(self, index: u32, count: u32) -> u32 {
         index.wrapping_add(count) & self.mask()
     }
@@ -63,7 +62,7 @@ impl RingShape {
         index & (self.usable - 1)
     }
 
-    /// Entries between consumer and producer; `None` if that cannot be, so one of them is bogus.
+    /// Number of entries between consumer and producer; `None` if impossible, since one of them is invalid.
     pub const fn filled(self, producer: u32, consumer: u32) -> Option<u32> {
         if producer & !self.mask() != 0 || consumer & !self.mask() != 0 {
             return None;

@@ -26,7 +26,7 @@ const RAM_PAGES: usize = 4096;
 const COMMAND_REGISTER: u64 = 4;
 const MEMORY_AND_BUS_MASTER: [u8; 2] = [6, 0];
 
-/// Guest, its memory and its device.
+/// A guest, its memory and its device.
 pub(crate) struct Guest {
     pub(crate) space: Arc<Space>,
     pub(crate) device: Device,
@@ -64,7 +64,7 @@ pub(crate) fn config() -> DeviceConfig {
 }
 
 impl Guest {
-    /// RAM and a device in reset; the driver has enabled bus mastering.
+    /// A guest with a device in reset; the driver has enabled bus mastering.
     pub(crate) fn new(config: DeviceConfig) -> Self {
         let space = Arc::new(Space::new());
         let device = Device::new(config, Arc::clone(&space)).unwrap();
@@ -129,7 +129,7 @@ impl Guest {
         }
     }
 
-    /// Writes the region and its address.
+    /// Writes the shared region and its address.
     pub(crate) fn hand_over_region(&mut self) {
         let region = self.region;
         self.put(self.region_at, &region);
@@ -137,7 +137,7 @@ impl Guest {
         self.write_register(Register::DsrHigh, (self.region_at >> 32) as u32);
     }
 
-    /// A fresh page.
+    /// Allocates a page.
     pub(crate) fn page(&mut self) -> u64 {
         let page = self.next_page;
         self.next_page += PAGE;
@@ -148,7 +148,7 @@ impl Guest {
         page
     }
 
-    /// A directory of `count` fresh pages (at most 512), and those pages.
+    /// A directory of `count` new pages (at most 512), and those pages.
     pub(crate) fn directory(&mut self, count: u32) -> (u64, Vec<u64>) {
         let (directory, table) = (self.page(), self.page());
         let pages: Vec<u64> = (0..count).map(|_| self.page()).collect();
@@ -194,7 +194,7 @@ impl Guest {
             .write(BarRegion::Doorbells, offset, &value.to_le_bytes(), self.now);
     }
 
-    /// A doorbell in mapped memory.
+    /// Rings a doorbell in mapped memory.
     pub(crate) fn store_doorbell(&mut self, page: u32, doorbell: Doorbell, value: u32) {
         let fd = self
             .device
@@ -221,7 +221,7 @@ impl Guest {
         assert_eq!(self.execute(Command::DestroyQp, &body), 0);
     }
 
-    /// Takes one page away from the device.
+    /// Revokes the device's rights to one page.
     pub(crate) fn protect(&mut self, page: u64) {
         let rights = Protection {
             read: true,
@@ -236,7 +236,7 @@ impl Guest {
         self.device.memory_changed();
     }
 
-    /// Entries of the event ring that were not looked at before.
+    /// New entries of the event ring since the last call.
     pub(crate) fn events(&mut self) -> Vec<(u32, u32)> {
         let (state, entries) = self.ring_of(&self.region.async_ring.clone());
         let (producer, consumer): (u32, u32) = (self.get(state + 8), self.get(state + 12));
@@ -245,7 +245,7 @@ impl Guest {
         slots.map(|at| (self.get(at), self.get(at + 4))).collect()
     }
 
-    /// Completion queues in the notification ring that were not looked at before.
+    /// Completion queues in the notification ring, new since the last call.
     pub(crate) fn notifications(&mut self) -> Vec<u32> {
         let (state, entries) = self.ring_of(&self.region.cq_ring.clone());
         let (producer, consumer): (u32, u32) = (self.get(state + 8), self.get(state + 12));
@@ -261,7 +261,7 @@ impl Guest {
         (self.get(table), self.get(table + 8))
     }
 
-    /// Executes a command and answers the error register.
+    /// Executes a command and returns the error register.
     pub(crate) fn execute<T: IntoBytes + Immutable>(&mut self, command: Command, body: &T) -> u32 {
         self.execute_code(command as u32, body)
     }
@@ -272,7 +272,7 @@ impl Guest {
             command: code.into(),
             ..RequestHeader::default()
         };
-        // What lies behind a request is the driver's stack.
+        // Beyond the request are bytes of the driver's stack.
         self.put(slot, &[0xa5_u8; 184]);
         self.put(slot, &header);
         self.put(slot + size_of::<RequestHeader>() as u64, body);
@@ -290,7 +290,7 @@ impl Guest {
         self.get(self.region.resp_slot_dma.get() + size_of::<ResponseHeader>() as u64)
     }
 
-    /// Executes a command that must succeed and answers its response.
+    /// Executes a command that must succeed and returns its response.
     pub(crate) fn ask<T, R>(&mut self, command: Command, body: &T) -> R
     where
         T: IntoBytes + Immutable,

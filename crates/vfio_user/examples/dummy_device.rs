@@ -1,4 +1,4 @@
-//! A PCI device that only shows what a client does to it: `dummy_device /run/dummy.sock`, then
+//! A PCI device that only shows what a client does to it. Start it with `dummy_device /run/dummy.sock`, then
 //!
 //! ```text
 //! qemu-system-x86_64 -object memory-backend-memfd,id=ram,size=512M,share=on -machine q35,memory-backend=ram \
@@ -32,7 +32,7 @@ struct Dummy {
     memory: OwnedFd,
     /// Guest address to read from.
     read_from: Option<u64>,
-    /// Guest address to write to, and what.
+    /// Guest address to write to, and the bytes.
     write_to: Option<(u64, Vec<u8>)>,
 }
 
@@ -147,7 +147,7 @@ impl Dummy {
         })
     }
 
-    /// Starts the DMA that the last messages asked for.
+    /// Starts the DMA that the last messages requested.
     fn start_dma(&mut self, client: &mut Connection) -> Result<(), Box<dyn std::error::Error>> {
         if let Some(from) = self.read_from.take() {
             client.dma_read(from, from, DMA_BYTES)?;

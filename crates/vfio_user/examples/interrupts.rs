@@ -1,7 +1,7 @@
-//! Signals the eventfd of an interrupt again and again, so that the instructions of one can be counted:
-//! `cargo xtask bench protection` does that.
+//! Signals the eventfd of an interrupt again and again, so that `cargo xtask bench protection` can count the
+//! instructions of one signal.
 //!
-//! `interrupts signal|write NUMBER`: as the daemon does it, or by bare writes.
+//! `interrupts signal|write NUMBER`: as the daemon signals, or by bare writes.
 
 use std::env::args;
 

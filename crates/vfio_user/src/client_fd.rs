@@ -1,19 +1,19 @@
-//! Descriptors that clients send, and who closes them.
+//! Descriptors that clients send, and where they are closed.
 //!
-//! `close` takes as long as their sender likes: a file may lie on a file system that it serves, a socket may
-//! linger. So nobody who serves others too may close one, and neither the socket that they came by, in which
-//! there may be more.
+//! The sender of a descriptor decides how long `close` takes: a file may lie on a file system that the sender serves, a
+//! socket may linger. So a thread that serves others too must close neither such a descriptor nor the socket that it
+//! came by, which may hold more.
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Closes descriptors somewhere else.
+/// A way to close descriptors elsewhere.
 #[derive(Clone)]
 pub struct Closing(Arc<dyn Fn(OwnedFd) + Send + Sync>);
 
 impl Closing {
-    /// By this function, which must not wait.
+    /// Closes by this function, which must not wait.
     pub fn by(close: impl Fn(OwnedFd) + Send + Sync + 'static) -> Self {
         Self(Arc::new(close))
     }
@@ -25,7 +25,7 @@ impl fmt::Debug for Closing {
     }
 }
 
-/// A descriptor of a client's. Dropped, it is closed [somewhere else](Closing).
+/// A descriptor that a client sent. When dropped, it is closed [elsewhere](Closing).
 #[derive(Debug)]
 pub struct ClientFd {
     fd: Option<OwnedFd>,
@@ -33,7 +33,7 @@ pub struct ClientFd {
 }
 
 impl ClientFd {
-    /// One that came from a client.
+    /// Wraps a descriptor that came from a client.
     pub fn new(fd: OwnedFd, closing: Closing) -> Self {
         Self {
             fd: Some(fd),
@@ -41,10 +41,10 @@ impl ClientFd {
         }
     }
 
-    /// One that is known to close at once.
+    /// Unwraps a descriptor that is known to close at once.
     ///
     /// # Panics
-    /// Never: only what is being dropped has no descriptor.
+    /// Never: the descriptor is missing only while the value is dropped.
     pub fn into_harmless(mut self) -> OwnedFd {
         self.fd.take().expect("it is not being dropped")
     }

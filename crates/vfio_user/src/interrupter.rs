@@ -1,4 +1,4 @@
-//! Ends system calls that a client makes wait.
+//! Interrupts system calls that wait because of a client.
 //!
 //! ```text
 //!   a thread that calls               the thread `interrupter`
@@ -6,11 +6,12 @@
 //!   write(2)           ◄── SIGURG ──  then, again and again until it is another one
 //!   number becomes even               sleeps when nobody has called for a while
 //! ```
-//! The signal's handler does nothing, and is installed without `SA_RESTART`: a call that waits ends with EINTR, and one that
-//! does not wait never does. A signal that comes after its call may end `epoll_wait` early, which is no event.
+//! The signal's handler does nothing, and is installed without `SA_RESTART`: a call that waits ends with EINTR, and a
+//! call that does not wait is not affected. A signal that arrives after its call may end `epoll_wait` early, without an
+//! event.
 //!
-//! A call costs an exchange and two stores more, and nothing wakes while nobody calls. What is called for and what becomes of
-//! whoever made it wait is not known here.
+//! A call costs one exchange and two stores more, and the thread does not wake while there are no calls. This module
+//! knows neither the purpose of a call nor what happens to the client that made it wait.
 
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -20,16 +21,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-/// A call that stands for two looks is overdue: no write to an eventfd takes that long, and what waits behind one waits for 8 ms.
+/// Time between two looks. A call seen by two looks is overdue: no write to an eventfd takes that long. Others wait
+/// behind an overdue call for at most 8 ms.
 const LOOK: Duration = Duration::from_millis(4);
 
-/// Between two signals to who is overdue: one that came just before its call began has no effect.
+/// Time between two signals to an overdue thread: a signal just before its call began has no effect.
 const AGAIN: Duration = Duration::from_millis(1);
 
-/// Looks without a call after which it sleeps, for 200 ms: who calls once a second wakes it once a second.
+/// Looks without a call before the thread sleeps, 200 ms: one call a second wakes it once a second.
 const QUIET: u32 = 50;
 
-/// Ignored where nobody handles it, so that a process without the handler takes no harm.
+/// The signal. It is ignored by default, so a process without the handler is not harmed.
 const SIGNAL: libc::c_int = libc::SIGURG;
 
 static INTERRUPTER: Interrupter = Interrupter {
@@ -42,10 +44,10 @@ thread_local! {
     static CALLER: Enrolled = Enrolled::this_thread();
 }
 
-/// Has calls of this process looked after. Call it before [`interruptible`].
+/// Starts watching calls of this process. Call it before [`interruptible`].
 ///
 /// # Errors
-/// No thread can be started.
+/// The thread cannot be started.
 pub(crate) fn start() -> io::Result<()> {
     INTERRUPTER.start()
 }
@@ -56,20 +58,20 @@ pub(crate) fn interruptible<T>(call: impl FnOnce() -> T) -> T {
     CALLER.with(|caller| caller.0.during(call))
 }
 
-/// A thread that makes such calls.
+/// A thread that makes interruptible calls.
 struct CallingThread {
     thread: libc::pid_t,
-    /// Odd during a call.
+    /// Number of begins and ends of calls: odd during a call.
     calls: AtomicU64,
-    /// What `calls` was at the last look.
+    /// Value of `calls` at the last look.
     seen: AtomicU64,
 }
 
 impl CallingThread {
     #[inline]
     fn during<T>(&self, call: impl FnOnce() -> T) -> T {
-        // Nobody else writes. The exchange comes before the look at the sleeper, as the sleeper says that it sleeps before it
-        // looks here.
+        // No other thread writes. The exchange comes before the look at `asleep`, as the interrupter sets `asleep`
+        // before it looks at `calls`.
         let begun = self.calls.load(Relaxed).wrapping_add(1);
         self.calls.swap(begun, SeqCst);
         if INTERRUPTER.asleep.load(SeqCst) {
@@ -91,8 +93,8 @@ impl CallingThread {
     }
 
     fn interrupt(&self) {
-        // SAFETY: plain numbers. A thread that has ended since is none of this process, or one that has its number now, which
-        // the handler does no harm.
+        // SAFETY: plain numbers. A thread that has ended since is not in this process any more, or another thread has
+        // its number now, to which the handler does no harm.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.thread, SIGNAL) };
     }
 }
@@ -104,7 +106,7 @@ enum Seen {
     Overdue,
 }
 
-/// A thread is looked at from its first call until it ends.
+/// Keeps a thread on the list from its first call until it ends.
 struct Enrolled(Arc<CallingThread>);
 
 impl Enrolled {
@@ -163,7 +165,7 @@ impl Interrupter {
         }
     }
 
-    /// The most urgent of all; those that are overdue are interrupted.
+    /// Looks at all threads, interrupts the overdue ones, and returns the most urgent result.
     fn look(&self) -> Seen {
         let callers = self.callers();
         let looks = callers.iter().map(|caller| {
@@ -176,7 +178,7 @@ impl Interrupter {
         looks.max().unwrap_or(Seen::Quiet)
     }
 
-    /// Until somebody calls. Who begins before this says that it sleeps is found by the look behind it.
+    /// Sleeps until a call wakes it. A call that begins before `asleep` is set is found by the look after it.
     fn sleep(&self) {
         self.asleep.store(true, SeqCst);
         if self.look() != Seen::Quiet {
@@ -203,7 +205,7 @@ fn install_handler() -> io::Result<()> {
     // SAFETY: an all-zero sigaction is a valid value of this plain C structure: no flags, no signals blocked.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = ignore as extern "C" fn(libc::c_int) as usize;
-    // SAFETY: the handler has the one-argument form that is meant without SA_SIGINFO, and does nothing; `action` outlives the
+    // SAFETY: the handler has the one-argument form, as without SA_SIGINFO, and does nothing; `action` outlives the
     // call.
     match unsafe { libc::sigaction(SIGNAL, &action, std::ptr::null_mut()) } {
         0 => Ok(()),
@@ -218,7 +220,7 @@ mod tests {
     use rustix::io::{Errno, read};
     use rustix::pipe::pipe;
 
-    /// Reads from a pipe that nobody writes to.
+    /// Reads from a pipe that never has data, and so waits.
     fn waits() -> Result<usize, Errno> {
         let (from, _to) = pipe().unwrap();
         interruptible(|| read(&from, &mut [0; 1]))

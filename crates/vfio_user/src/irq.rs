@@ -1,4 +1,4 @@
-//! Interrupt vectors of one type, kept while the client rewires them.
+//! Interrupt vectors of one type, whose interrupts survive rewiring by the client.
 //!
 //! ```text
 //!               raise                      set(eventfd)
@@ -22,16 +22,16 @@ use crate::backend::{IrqAction, IrqData, SetIrqs};
 use crate::client_fd::ClientFd;
 use crate::eventfd::Eventfd;
 
-/// Something that can be told "now".
+/// A sink for signals, such as an eventfd.
 pub trait Signal {
-    /// Tells it.
+    /// Signals it.
     ///
     /// # Errors
-    /// It made the caller wait, for some milliseconds.
+    /// The signal made the caller wait, for some milliseconds.
     fn signal(&self) -> Result<(), Blocks>;
 }
 
-/// Who is signalled makes that wait.
+/// The sink made its signaller wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blocks;
 
@@ -61,9 +61,9 @@ impl<S: Signal> Vector<S> {
     }
 }
 
-/// The vectors of one interrupt type. Vectors beyond the number are ignored by every method.
+/// The vectors of one interrupt type. Every method ignores vectors beyond their number.
 ///
-/// A client that makes one signal wait gets none any more, by whatever vector: it could make each of them wait.
+/// A client that makes one signal wait gets no more signals, by any vector: it could make each of them wait.
 #[derive(Debug)]
 pub struct IrqVectors<S> {
     vectors: Box<[Vector<S>]>,
@@ -71,7 +71,7 @@ pub struct IrqVectors<S> {
 }
 
 impl<S: Signal> IrqVectors<S> {
-    /// So many vectors, none of them wired.
+    /// Makes `count` vectors, none of them wired.
     pub fn new(count: u16) -> Self {
         let vectors = (0..count)
             .map(|_| Vector {
@@ -90,12 +90,12 @@ impl<S: Signal> IrqVectors<S> {
         self.vectors.len() as u32
     }
 
-    /// Wires a vector, which fires at once if it was raised while unwired, or unwires it.
+    /// Wires a vector, which fires at once if it was raised while unwired, or unwires the vector.
     pub fn set(&mut self, vector: u32, sink: Option<S>) {
         self.unless_blocked(vector, |vector| vector.set(sink));
     }
 
-    /// Unwires every vector. What is pending stays so.
+    /// Unwires every vector. Pending interrupts stay pending.
     pub fn clear(&mut self) {
         for vector in &mut self.vectors {
             vector.sink = None;
@@ -107,7 +107,7 @@ impl<S: Signal> IrqVectors<S> {
         self.unless_blocked(vector, Vector::raise);
     }
 
-    /// Whether its client has made a signal wait: the connection with it should end.
+    /// Whether the client has made a signal wait: the connection with it should end.
     pub fn blocks(&self) -> bool {
         self.blocks
     }
@@ -127,7 +127,7 @@ impl<S: Signal> IrqVectors<S> {
         }
     }
 
-    /// The device was reset: nothing is pending any more. The wiring is the client's and stays.
+    /// Reacts to a reset of the device: nothing is pending any more. The wiring belongs to the client and stays.
     pub fn reset(&mut self) {
         for vector in &mut self.vectors {
             vector.pending = false;
@@ -139,8 +139,8 @@ impl IrqVectors<Eventfd> {
     /// Carries out a request of the client for these vectors.
     ///
     /// # Errors
-    /// `EINVAL` for masking, which we do not announce, and for descriptors that are not eventfds;
-    /// nothing has changed then.
+    /// `EINVAL` for masking, which is not announced, and for descriptors that are not eventfds; then nothing has
+    /// changed.
     pub fn apply(&mut self, irqs: SetIrqs<'_>) -> Result<(), Errno> {
         if irqs.action != IrqAction::Trigger {
             return Err(Errno::INVAL);

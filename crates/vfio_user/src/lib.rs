@@ -8,14 +8,14 @@
 //!                                 Backend     the device, implemented by the daemon
 //! ```
 //!
-//! [`message`] knows the layouts, [`session`] the rules of the conversation, [`socket`] the
-//! system calls, [`irq`] keeps interrupts while the client rewires its vectors, and [`migration`] has the states
-//! of a device that its client takes to another host. None of them knows which device is behind [`Backend`].
+//! [`message`] has the layouts, [`session`] the rules of the conversation, [`socket`] the system calls, [`irq`] keeps
+//! interrupts while the client rewires its vectors, and [`migration`] has the states of a device that its client takes
+//! to another host. None of them knows which device is behind [`Backend`].
 //!
-//! The protocol is host-endian and client and server share a host, which for the guests we serve
-//! is little-endian; the layouts say so.
+//! The protocol is host-endian, and client and server share a host, which for supported guests is little-endian; the
+//! layouts are declared so.
 
-// Except for the handler of the one signal that ends calls which wait, and for sending it.
+// Except the handler of the one signal that interrupts waiting calls, and sending that signal.
 #![deny(unsafe_code)]
 
 pub mod backend;

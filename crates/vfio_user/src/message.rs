@@ -8,9 +8,9 @@
 //!                                     5 error      reply
 //! ```
 //!
-//! Source of every layout: "vfio-user Protocol Specification" (`docs/interop/vfio-user.rst` of
-//! QEMU), section named at each type. Parsing yields a value that passed every check that needs
-//! no knowledge of the device; what the device must know about is checked by the session.
+//! Source of every layout: "vfio-user Protocol Specification" (`docs/interop/vfio-user.rst` of QEMU), with the section
+//! named at each type. A parsed value has passed all checks that need no knowledge of the device; the session makes the
+//! others.
 
 mod layout;
 mod refusal;
@@ -34,50 +34,50 @@ pub use version::{Capabilities, VersionRequest};
 /// Bytes of the header that starts every message.
 pub const HEADER_SIZE: usize = 16;
 
-/// Most bytes of data in one region or DMA transfer, either direction; our `max_data_xfer_size`.
-/// Register accesses are at most 8 bytes and DMA by message is the slow path for memory without a
-/// file descriptor, so this only has to hold a few pages.
+/// Most bytes of data in one region or DMA transfer, either direction; the server's `max_data_xfer_size`. Register
+/// accesses are at most 8 bytes and DMA by message is the slow path for memory without a file descriptor, so this only
+/// has to hold a few pages.
 pub const MAX_DATA: u32 = 64 * 1024;
 
-/// Most bytes of one message in either direction: a data transfer with its two headers, the longest of which is that of a
-/// report of written pages. Larger messages are read past, never stored.
+/// Most bytes of one message in either direction: a data transfer with its two headers, of which those of a report of
+/// written pages are the longest. Larger messages are skipped, never stored.
 pub const MAX_MESSAGE: usize = HEADER_SIZE + REPORT_HEAD + MAX_DATA as usize;
 
-/// What comes before the bitmap of written pages.
+/// Bytes before the bitmap of written pages.
 const REPORT_HEAD: usize = size_of::<layout::DeviceFeature>() + size_of::<layout::LoggingReport>();
 
-/// Most bytes of a device's state that migrates: more than an adapter with all the objects that it may have.
+/// Most bytes of the state of a migrating device: more than an adapter with all objects that it may have.
 pub const DATA_MAX: usize = 64 << 20;
 
-/// Most ranges for which a client may ask that writes are logged. It has no more mappings.
+/// Most ranges for which a client may request logging of writes. It has no more mappings.
 pub const MAX_LOGGED_RANGES: u32 = MAX_DMA_MAPS as u32;
 
-/// Most file descriptors taken from one message; our `max_msg_fds`. QEMU refuses a server that
-/// says more than 16.
+/// Most file descriptors accepted with one message; the server's `max_msg_fds`. QEMU refuses a server that announces
+/// more than 16.
 pub const MAX_MESSAGE_FDS: usize = 16;
 
-/// Most DMA mappings at a time; our `max_dma_maps`, and the backend's bound to keep. QEMU makes a few
-/// dozen, and refuses a server that says more than 65535.
+/// Most DMA mappings at a time; the server's `max_dma_maps`, which the backend enforces. QEMU makes a few dozen, and
+/// refuses a server that announces more than 65535.
 pub const MAX_DMA_MAPS: u64 = 512;
 
-/// The page size of DMA mappings; our `pgsizes`.
+/// The page size of DMA mappings; the server's `pgsizes`.
 pub const DMA_PAGE_SIZE: u64 = 4096;
 
 /// Regions of a PCI device in VFIO's numbering: BAR 0-5, ROM, configuration space, VGA
 /// (`VFIO_PCI_NUM_REGIONS` in `<linux/vfio.h>`).
 pub const REGION_COUNT: u32 = 9;
 
-/// The region that is PCI configuration space (`VFIO_PCI_CONFIG_REGION_INDEX`).
+/// The region of PCI configuration space (`VFIO_PCI_CONFIG_REGION_INDEX`).
 pub const CONFIG_REGION: u32 = 7;
 
 /// Interrupt types of a PCI device in VFIO's numbering: INTx, MSI, MSI-X, error, request
 /// (`VFIO_PCI_NUM_IRQS` in `<linux/vfio.h>`).
 pub const IRQ_TYPE_COUNT: u32 = 5;
 
-/// The interrupt type that is INTx (`VFIO_PCI_INTX_IRQ_INDEX`).
+/// The interrupt type INTx (`VFIO_PCI_INTX_IRQ_INDEX`).
 pub const INTX_IRQ: u32 = 0;
 
-/// The interrupt type that is MSI-X (`VFIO_PCI_MSIX_IRQ_INDEX`).
+/// The interrupt type MSI-X (`VFIO_PCI_MSIX_IRQ_INDEX`).
 pub const MSIX_IRQ: u32 = 2;
 
 const TYPE_MASK: u32 = 0xf;
@@ -86,7 +86,7 @@ const TYPE_REPLY: u32 = 1;
 const FLAG_NO_REPLY: u32 = 1 << 4;
 const FLAG_ERROR: u32 = 1 << 5;
 
-/// What a message asks for; section "Commands".
+/// Commands of messages; section "Commands".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 #[expect(missing_docs, reason = "the names are the specification's")]
@@ -140,7 +140,7 @@ impl Command {
     }
 }
 
-/// The header as it lies in a message; section "Header".
+/// The header as it is in a message; section "Header".
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawHeader {
@@ -151,38 +151,38 @@ struct RawHeader {
     error: U32,
 }
 
-/// Whether a message asks or answers.
+/// Whether a message is a command or a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A command; the sender does not want an answer when `no_reply` is set.
+    /// A command; if `no_reply` is set, the sender wants no answer.
     Command {
-        /// Nothing may be sent back, not even an error.
+        /// Whether nothing may be sent back, not even an error.
         no_reply: bool,
     },
-    /// An answer, with the errno when the command failed.
+    /// An answer, with an errno if the command failed.
     Reply {
-        /// The errno as sent, possibly 0 or nonsense; `None` for success.
+        /// The errno as sent, possibly 0 or invalid; `None` for success.
         error: Option<u32>,
     },
 }
 
-/// A header whose size and type make sense.
+/// A header with a valid size and type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Chosen by the sender of the command and echoed in the reply.
     pub id: u16,
-    /// The number of the command, known to us or not.
+    /// Number of the command, known here or not.
     pub command: u16,
     /// Bytes that follow the header.
     pub payload: u32,
-    /// Command or reply.
+    /// Whether it is a command or a reply.
     pub kind: Kind,
 }
 
 /// A header after which the stream cannot be followed any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadHeader {
-    /// The size does not even cover the header.
+    /// The size is less than that of the header.
     #[error("a message claims a size of {0} bytes, less than its own header")]
     Size(u32),
     /// The type is neither command nor reply.
@@ -194,7 +194,7 @@ impl Header {
     /// Reads a header.
     ///
     /// # Errors
-    /// [`BadHeader`] when the message's end or its direction cannot be known.
+    /// [`BadHeader`] when the message's end or direction is unknown.
     pub fn parse(bytes: &[u8; HEADER_SIZE]) -> Result<Self, BadHeader> {
         let raw: RawHeader = zerocopy::transmute!(*bytes);
         let size = raw.size.get();
@@ -212,7 +212,7 @@ impl Header {
     /// The header's bytes, as they start the message.
     ///
     /// # Panics
-    /// If the payload is larger than [`MAX_MESSAGE`]; we never build such a message.
+    /// If the payload is larger than [`MAX_MESSAGE`]; no such message is built here.
     pub fn emit(&self) -> [u8; HEADER_SIZE] {
         assert!(
             self.payload as usize <= MAX_MESSAGE,

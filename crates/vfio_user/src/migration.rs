@@ -1,4 +1,4 @@
-//! How the state of a device leaves by its client, and comes by one.
+//! The states of a migrating device, whose state its client takes away or brings.
 //!
 //! ```text
 //!                  stop             save
@@ -11,35 +11,35 @@
 //!     a load that fails ──► ERROR ──reset──► RUNNING
 //! ```
 //! States and arcs are those of VFIO ("Direct State Transitions" of the specification, `enum vfio_device_mig_state` of
-//! `<linux/vfio.h>`): all lead to STOP or from it, so the shortest way between any two of the others is by STOP.
-//! PRE_COPY is not offered: of a device that works nothing can be sent that would still be true when it has stopped. What it
-//! writes into memory meanwhile is told by its log (`DMA_LOGGING`).
+//! `<linux/vfio.h>`). All arcs lead to STOP or from it, so the shortest way between any two other states passes STOP.
+//! PRE_COPY is not offered: nothing that a working device could send would still be true after it has stopped. The log
+//! (`DMA_LOGGING`) tells what it writes into memory meanwhile.
 //!
-//! What the data holds is the backend's business. Nobody here knows where it goes.
+//! The backend defines the contents of the data. This crate does not know where the data goes.
 
 use std::ops::Range;
 
 use rustix::io::Errno;
 
-/// Where in its migration a device is.
+/// The migration state of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u32)]
 pub enum State {
-    /// It failed to load, and must be reset.
+    /// The device failed to load, and must be reset.
     Error = 0,
-    /// It does nothing.
+    /// The device does nothing.
     Stop = 1,
-    /// It works.
+    /// The device works.
     #[default]
     Running = 2,
-    /// It does nothing, and its data can be read.
+    /// The device does nothing, and its data can be read.
     StopCopy = 3,
-    /// It does nothing, and data is written for it.
+    /// The device does nothing, and data is written for it.
     Resuming = 4,
 }
 
 impl State {
-    /// Every state that is offered.
+    /// All states that are offered.
     pub const ALL: [State; 5] = [
         State::Error,
         State::Stop,
@@ -54,61 +54,62 @@ impl State {
     }
 }
 
-/// What a device that can migrate does. Each call has done all of it when it returns; an error leaves things as they were,
-/// unless it says otherwise.
+/// Operations of a device that can migrate. Each is complete when the call returns; an error changes nothing, unless it
+/// says otherwise.
 pub trait Migration {
-    /// Does nothing any more: no interrupt, no access to memory.
+    /// Stops the device: no more interrupts, no access to memory.
     ///
     /// # Errors
-    /// `EBUSY` when somebody else has it stand still.
+    /// `EBUSY` when another party keeps the device stopped.
     fn stop(&mut self) -> Result<(), Errno>;
 
-    /// Works again: where it stopped, or where the state that was loaded left off.
+    /// Starts the device again: where it stopped, or at the state that was loaded.
     ///
     /// # Errors
-    /// `EBUSY` when somebody else has it stand still.
+    /// `EBUSY` when another party keeps the device stopped.
     fn go_on(&mut self) -> Result<(), Errno>;
 
-    /// So many bytes of data are kept for it from now on, what [`save`](Self::save) gave or what came; 0 ends that.
+    /// Reserves `bytes` of data for the device from now on, either saved by [`save`](Self::save) or received; 0 ends
+    /// that.
     ///
     /// # Errors
-    /// `ENOSPC` when the data of all devices fills what there is for it.
+    /// `ENOSPC` when the data of all devices fills the memory for it.
     fn hold(&mut self, bytes: usize) -> Result<(), Errno>;
 
-    /// The state of the stopped device: at most [`DATA_MAX`](crate::message::DATA_MAX) bytes.
+    /// Returns the state of the stopped device: at most [`DATA_MAX`](crate::message::DATA_MAX) bytes.
     ///
     /// # Errors
-    /// `EFBIG` when it is longer, `EBUSY` when it was asked for too often, and those of [`hold`](Self::hold).
+    /// `EFBIG` when it is longer, `EBUSY` when it was requested too often, and the errors of [`hold`](Self::hold).
     fn save(&mut self) -> Result<Vec<u8>, Errno>;
 
-    /// The client has read all of it: from now on another device may go on with it.
+    /// Notes that the client has read all data: from now on another device may go on with it.
     fn saved(&mut self);
 
-    /// Whether the stopped device may take another one's state.
+    /// Checks whether the stopped device may take another device's state.
     ///
     /// # Errors
-    /// `EBUSY` when it is in use, or was asked too often.
+    /// `EBUSY` when the device is in use, or was asked too often.
     fn prepare(&mut self) -> Result<(), Errno>;
 
-    /// Becomes the device whose state this is, stopped.
+    /// Loads the state of another device; this one stays stopped.
     ///
     /// # Errors
-    /// `EINVAL` for what is none, or none of this device: it must be reset.
+    /// `EINVAL` if `data` is not a state, or not one of this device: the device must be reset.
     fn load(&mut self, data: &[u8]) -> Result<(), Errno>;
 
-    /// Notes from now on which pages it writes.
+    /// Starts to log the pages that the device writes.
     ///
     /// # Errors
-    /// `EINVAL` when it does so already, `EBUSY` when it does so for somebody else.
+    /// `EINVAL` when it already does, `EBUSY` when it logs for another party.
     fn start_logging(&mut self) -> Result<(), Errno>;
 
-    /// Notes nothing any more, if it did.
+    /// Stops logging, if it was started.
     fn stop_logging(&mut self);
 
-    /// What it wrote in a range of bus addresses since it was asked last: whole pages of
-    /// [`DMA_PAGE_SIZE`](crate::message::DMA_PAGE_SIZE), all of them within the range.
+    /// Returns the pages written in a range of bus addresses since the last call: whole pages of
+    /// [`DMA_PAGE_SIZE`](crate::message::DMA_PAGE_SIZE), all within the range.
     ///
     /// # Errors
-    /// `EINVAL` when nothing is noted, perhaps not any more: memory was taken away.
+    /// `EINVAL` when nothing is logged, perhaps because memory was taken away.
     fn take_written(&mut self, range: Range<u64>) -> Result<Vec<Range<u64>>, Errno>;
 }

@@ -1,5 +1,4 @@
-//! Fixtures for tests that read as scripts: a device that notes what it is told, and a client's
-//! messages.
+//! Fixtures for tests that read as scripts: a device that records its calls, and a client's messages.
 
 mod migrator;
 
@@ -18,7 +17,7 @@ use crate::session::{Session, SessionError};
 use crate::state::SessionState;
 pub(crate) use migrator::{DATA, HELD_MAX, Migrator, Step, WRITTEN};
 
-/// What the device was told. Descriptors are counted.
+/// The calls that the device got. Descriptors are counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Call {
     Read {
@@ -63,25 +62,25 @@ pub(crate) enum Irqs {
 #[derive(Debug, Default)]
 pub(crate) struct Device {
     pub(crate) calls: Vec<Call>,
-    /// A write makes it busy.
+    /// Whether a write makes it busy.
     pub(crate) is_slow: bool,
     pub(crate) is_busy: bool,
-    /// The answer to the next mapping.
+    /// The result of the next mapping.
     pub(crate) map_error: Option<Errno>,
-    /// What it heard, and the state of the connection, at the last commit.
+    /// The calls so far, and the state of the connection, at the last commit.
     pub(crate) committed: Option<(Vec<Call>, Vec<u8>)>,
-    /// If it can migrate.
+    /// The migrating side, if the device can migrate.
     pub(crate) migrator: Option<Migrator>,
 }
 
 impl Device {
-    /// What happened since the last time.
+    /// Takes the calls since the last time.
     pub(crate) fn take(&mut self) -> Vec<Call> {
         std::mem::take(&mut self.calls)
     }
 }
 
-/// Bytes that a read of the test device yields.
+/// The bytes that a read of the test device returns.
 pub(crate) fn pattern(offset: u64, length: usize) -> Vec<u8> {
     (offset..).take(length).map(|at| at as u8 ^ 0xa5).collect()
 }
@@ -213,19 +212,19 @@ impl Backend for Device {
     }
 }
 
-/// A descriptor to send, whatever it is.
+/// Any descriptor to send.
 pub(crate) fn any_fd() -> OwnedFd {
     File::open("/dev/null")
         .expect("every Linux system has it")
         .into()
 }
 
-/// A descriptor that a client has sent, which the test closes itself.
+/// A descriptor as if a client had sent it, which the test closes itself.
 pub(crate) fn sent(fd: OwnedFd) -> ClientFd {
     ClientFd::new(fd, Closing::by(drop))
 }
 
-/// A message from its parts, the header's size field being right.
+/// A message from its parts, with the right size in the header.
 pub(crate) fn message(id: u16, command: u16, kind: Kind, payload: &[u8]) -> Vec<u8> {
     let header = Header {
         id,
@@ -246,7 +245,7 @@ pub(crate) fn command(id: u16, command: Command, payload: &[u8]) -> Vec<u8> {
     )
 }
 
-/// A command that wants none.
+/// A command that wants no reply.
 pub(crate) fn posted(id: u16, command: Command, payload: &[u8]) -> Vec<u8> {
     message(
         id,
@@ -261,12 +260,12 @@ pub(crate) fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// A region access's fixed part.
+/// The fixed part of a region access.
 pub(crate) fn access(offset: u64, region: u32, count: u32) -> Vec<u8> {
     [&offset.to_le_bytes()[..], &words(&[region, count])].concat()
 }
 
-/// What QEMU 11 sends first.
+/// The first message of QEMU 11.
 pub(crate) const QEMU_VERSION: &[u8] = b"\0\0\0\0{\"capabilities\": {\"migration\": \
     {\"max_bitmap_size\": 268435456, \"pgsize\": 4096}, \"max_msg_fds\": 16, \
     \"write_multiple\": true, \"max_data_xfer_size\": 1048576, \"max_dma_maps\": 65535, \
@@ -305,7 +304,7 @@ pub(crate) struct Talk {
 }
 
 impl Talk {
-    /// A conversation after the greeting.
+    /// A conversation after the version was accepted.
     pub(crate) fn greeted() -> Self {
         let mut talk = Talk::default();
         talk.send(&command(0, Command::Version, QEMU_VERSION));
@@ -313,7 +312,7 @@ impl Talk {
         talk
     }
 
-    /// Bytes and descriptors from one send call of the client.
+    /// Feeds bytes and descriptors as from one send call of the client.
     pub(crate) fn feed(&mut self, bytes: &[u8], fds: Vec<ClientFd>) -> Result<(), SessionError> {
         let space = self.session.space();
         let (now, later) = bytes.split_at(bytes.len().min(space.len()));
@@ -327,20 +326,20 @@ impl Talk {
         }
     }
 
-    /// Bytes that do not end the session.
+    /// Feeds bytes that do not end the session.
     #[track_caller]
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.feed(bytes, Vec::new()).expect("the session goes on");
     }
 
-    /// A message with descriptors that does not end the session.
+    /// Feeds a message with descriptors that does not end the session.
     #[track_caller]
     pub(crate) fn send_with(&mut self, bytes: &[u8], fds: usize) {
         let fds = (0..fds).map(|_| sent(any_fd())).collect();
         self.feed(bytes, fds).expect("the session goes on");
     }
 
-    /// Everything the session has to say.
+    /// Takes all messages that the session wants to send.
     pub(crate) fn replies(&mut self) -> Vec<Sent> {
         let mut sent = Vec::new();
         while let Some(outgoing) = self.session.outgoing() {
@@ -358,7 +357,7 @@ impl Talk {
         sent
     }
 
-    /// The only message that the session has to say.
+    /// Takes the only message that the session wants to send.
     #[track_caller]
     pub(crate) fn reply(&mut self) -> Sent {
         let mut sent = self.replies();
@@ -366,13 +365,13 @@ impl Talk {
         sent.remove(0)
     }
 
-    /// The session answers with this payload.
+    /// Expects an answer with this payload.
     #[track_caller]
     pub(crate) fn expect(&mut self, id: u16, command: Command, payload: &[u8]) {
         self.reply().expect(id, command, payload);
     }
 
-    /// The session answers with this errno.
+    /// Expects an answer with this errno.
     #[track_caller]
     pub(crate) fn expect_error(&mut self, id: u16, errno: Errno) {
         let sent = self.reply();
@@ -382,14 +381,14 @@ impl Talk {
         assert!(sent.payload.is_empty() && !sent.fd);
     }
 
-    /// The session says nothing and the device hears nothing.
+    /// Expects that the session sends nothing and that the device got no call.
     #[track_caller]
     pub(crate) fn expect_silence(&mut self) {
         assert_eq!(self.replies(), []);
         assert_eq!(self.device.take(), []);
     }
 
-    /// The device heard exactly this.
+    /// Expects exactly these calls of the device.
     #[track_caller]
     pub(crate) fn expect_calls(&mut self, calls: &[Call]) {
         assert_eq!(self.device.take(), calls);

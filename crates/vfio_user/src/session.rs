@@ -8,13 +8,13 @@
 //!      └───────────<───────────────┘ DMA replies: Backend::dma_done
 //! ```
 //!
-//! A command that is wrong is answered with an errno and the session goes on: the header says
-//! where the next message starts. The session ends only when that is no longer known, when a
-//! reply comes that nobody asked for, or when the client lets replies pile up.
+//! A wrong command is answered with an errno and the session goes on: the header tells where the next message starts.
+//! The session ends only when that is unknown, when a reply comes that matches no request, or when the client lets
+//! replies pile up.
 //!
-//! Memory is bounded by construction: [`MAX_MESSAGE`] bytes of input, [`OUTPUT_LIMIT`] bytes of
-//! output, [`DATA_MAX`] bytes of a device that migrates, [`MAX_PENDING_DMA`] requests of ours and [`MAX_MESSAGE_FDS`] descriptors of an
-//! unfinished message, whatever headers claim.
+//! Memory is bounded by construction: [`MAX_MESSAGE`] bytes of input, [`OUTPUT_LIMIT`] bytes of output, [`DATA_MAX`]
+//! bytes of a device that migrates, [`MAX_PENDING_DMA`] requests of the server and [`MAX_MESSAGE_FDS`] descriptors of
+//! an unfinished message, whatever headers claim.
 //!
 //! [`DATA_MAX`]: crate::message::DATA_MAX
 //! [`MAX_MESSAGE`]: crate::message::MAX_MESSAGE
@@ -43,19 +43,19 @@ use migrating::Migrating;
 use output::Output;
 pub use output::{OUTPUT_LIMIT, Outgoing};
 
-/// Why a session cannot go on.
+/// Reasons why a session cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
-    /// The end of a message cannot be known.
+    /// The end of a message is unknown.
     #[error(transparent)]
     Header(#[from] BadHeader),
-    /// A reply does not belong to any request of ours.
+    /// A reply matches no request of the server.
     #[error("a reply with id {0} came that answers no request")]
     UnexpectedReply(u16),
-    /// A reply is larger than any we could have asked for.
+    /// A reply is larger than any that the server can have requested.
     #[error("a reply of {0} bytes came, more than was ever asked for")]
     ReplySize(u32),
-    /// The client sends commands and does not take the answers.
+    /// The client sends commands and does not read the answers.
     #[error("the client left {OUTPUT_LIMIT} bytes of answers unread")]
     OutputLimit,
 }
@@ -67,7 +67,7 @@ pub struct Session {
     peer: Peer,
 }
 
-/// What a command's handling needs, apart from the buffer that the command itself lies in.
+/// The state that handling a command needs, apart from the buffer that holds the command itself.
 #[derive(Debug, Default)]
 struct Peer {
     output: Output,
@@ -78,26 +78,24 @@ struct Peer {
 }
 
 impl Session {
-    /// A session with a client that has not spoken yet.
+    /// Makes a session with a client that has sent nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Where to put the next bytes from the client; never empty.
+    /// Buffer for the next bytes from the client; never empty.
     pub fn space(&mut self) -> &mut [u8] {
         self.input.space()
     }
 
-    /// Takes the first `length` bytes of [`space`](Self::space), which came from one receive call
-    /// together with `fds`, and carries out every command that is complete, until the device is
-    /// [busy](Backend::is_busy): then call [`go_on`](Self::go_on) later, and before the next receive call.
-    /// `lost` says that the kernel had to drop descriptors.
+    /// Handles the first `length` bytes of [`space`](Self::space), which came from one receive call together with
+    /// `fds`, and carries out every command that is complete, until the device is [busy](Backend::is_busy): then call
+    /// [`go_on`](Self::go_on) later, and before the next receive call. `lost` tells that the kernel dropped some.
     ///
     /// Afterwards look at [`outgoing`](Self::outgoing).
     ///
     /// # Errors
-    /// The session is over; the sentence says why. Drop it after
-    /// [`abandon`](Self::abandon).
+    /// The session is over; the error tells why. Drop it after [`abandon`](Self::abandon).
     ///
     /// # Panics
     /// If `length` is larger than the space was.
@@ -115,7 +113,7 @@ impl Session {
     /// Carries out every command that is complete, until the device is [busy](Backend::is_busy).
     ///
     /// # Errors
-    /// As [`received`](Self::received).
+    /// The same as [`received`](Self::received).
     pub fn go_on(&mut self, backend: &mut dyn Backend) -> Result<(), SessionError> {
         while !backend.is_busy()
             && let Some(incoming) = self.input.next()?
@@ -126,15 +124,14 @@ impl Session {
         Ok(())
     }
 
-    /// The next message to send, or the rest of it. Messages are handed out one at a time:
-    /// descriptors travel with the first byte of theirs, and QEMU takes a header that arrives in
-    /// two pieces for the end of the connection.
+    /// The next message to send, or the rest of it. Messages are handed out one at a time: descriptors travel with the
+    /// first byte of their message, and QEMU takes a header that arrives in two pieces for the end of the connection.
     pub fn outgoing(&self) -> Option<Outgoing<'_>> {
         self.peer.output.front()
     }
 
-    /// The first `length` bytes of [`outgoing`](Self::outgoing), with its descriptor if any, went
-    /// to the client.
+    /// Notes that the first `length` bytes of [`outgoing`](Self::outgoing), with the descriptor if any, were sent to
+    /// the client.
     ///
     /// # Panics
     /// If `length` is larger than the message.
@@ -142,49 +139,49 @@ impl Session {
         self.peer.output.sent(length);
     }
 
-    /// Asks the client for `count` bytes of guest memory at `iova`; the answer is
-    /// [`Backend::dma_done`] with this token.
+    /// Requests `count` bytes of guest memory at `iova` from the client; the answer is a call of [`Backend::dma_done`]
+    /// with this token.
     ///
     /// QEMU serves these from its main loop, so none is answered while a vCPU waits for the reply
     /// to a region access.
     ///
     /// # Errors
-    /// Nothing was asked; see [`DmaRefused`].
+    /// Nothing was requested; see [`DmaRefused`].
     pub fn dma_read(&mut self, token: u64, iova: u64, count: u32) -> Result<(), DmaRefused> {
         self.peer.dma_read(token, iova, count)
     }
 
-    /// Asks the client to put `data` into guest memory at `iova`; the answer is
-    /// [`Backend::dma_done`] with this token.
+    /// Requests that the client puts `data` into guest memory at `iova`; the answer is a call of [`Backend::dma_done`]
+    /// with this token.
     ///
     /// # Errors
-    /// Nothing was asked; see [`DmaRefused`].
+    /// Nothing was requested; see [`DmaRefused`].
     pub fn dma_write(&mut self, token: u64, iova: u64, data: &[u8]) -> Result<(), DmaRefused> {
         self.peer.dma_write(token, iova, data)
     }
 
-    /// The most bytes that go in one such request; none before the client has said its version.
+    /// Most bytes of one such request; 0 until the client's version was accepted.
     pub fn max_transfer(&self) -> usize {
         self.peer.max_transfer.unwrap_or(0) as usize
     }
 
-    /// Requests of ours with this token that have no answer yet.
+    /// Number of the server's requests with this token that have no answer yet.
     pub fn open_requests(&self, token: u64) -> usize {
         let pending = self.peer.dma.pending.iter();
         pending.filter(|pending| pending.token == token).count()
     }
 
-    /// The client is gone: every DMA request still open fails with `ECONNRESET`.
+    /// Ends the session, since the client is gone: every open DMA request fails with `ECONNRESET`.
     pub fn abandon(&mut self, backend: &mut dyn Backend) {
         self.peer.dma.abandon(backend);
     }
 
-    /// No more requests of ours than a state has room for.
+    /// Limits the server's requests to as many as a state has room for.
     pub(crate) fn keep(&mut self) {
         self.peer.dma.limit = MAX_KEPT_DMA;
     }
 
-    /// A session that another process began, between two messages.
+    /// Resumes a session that another process began, between two messages.
     pub(crate) fn resume(state: &SessionState) -> Self {
         let mut session = Self::new();
         session.keep();
@@ -195,7 +192,7 @@ impl Session {
         session
     }
 
-    /// What of the session another process needs; the rest is the connection's.
+    /// Saves the part of the session that another process needs; the connection saves the rest.
     pub(crate) fn save(&self, state: &mut SessionState) {
         state.max_transfer = self.peer.max_transfer;
         state.next_id = self.peer.dma.next_id;
@@ -203,17 +200,17 @@ impl Session {
         state.migration = self.peer.migrating.kept_state();
     }
 
-    /// The device is to stand still: its client had it stop in its migration.
+    /// Whether the device must stand still: its client stopped it for migration.
     pub(crate) fn is_stopped(&self) -> bool {
         self.peer.migrating.kept_state() != State::Running
     }
 
-    /// Requests of the process before that never left fail with `ECONNRESET`.
+    /// Fails the requests that the previous process never sent, with `ECONNRESET`.
     pub(crate) fn abandon_unsent(&mut self, backend: &mut dyn Backend) {
         self.peer.dma.abandon_unsent(backend);
     }
 
-    /// The message that [`outgoing`](Self::outgoing) shows will reach the client, all of it.
+    /// Notes that the whole message that [`outgoing`](Self::outgoing) shows will reach the client.
     pub(crate) fn leaves(&mut self) {
         let Some(outgoing) = self.outgoing() else {
             return;
@@ -230,17 +227,17 @@ impl Session {
         self.sent(length);
     }
 
-    /// Descriptors that came with the message before, and belong to the next one.
+    /// Keeps descriptors that came with the previous message, and belong to the next one.
     pub(crate) fn hold(&mut self, fds: Vec<ClientFd>, lost: bool) {
         self.input.filled(0, Attached { fds, lost });
     }
 
-    /// Bytes that the message at the front of the stream lacks; read no more of it at once.
+    /// Bytes missing from the message at the front of the stream; do not read more at once.
     pub(crate) fn missing(&self) -> usize {
         self.input.missing()
     }
 
-    /// The stream may end here: no message is half received.
+    /// Whether the stream may end here: no message is partly received.
     pub fn is_between_messages(&self) -> bool {
         self.input.is_between_messages()
     }

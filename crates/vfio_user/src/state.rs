@@ -1,13 +1,13 @@
-//! What another process needs to go on with a connection, in few bytes.
+//! The state that another process needs to go on with a connection, in few bytes.
 //!
 //! ```text
 //!    0  version (u8)       1  flags (u8)        2  requests (u8)      3  pipe (u8)
 //!    4  most bytes of a transfer (u32)          8  header of the message handled last (16 bytes)
 //!   24  next id (u16)     26  migration (u8)    27  zero (5 bytes)
-//!   32  requests of ours: id (u16), command (u8), sent (u8), bytes (u32), address (u64), token (u64)
+//!   32  requests of the server: id (u16), command (u8), sent (u8), bytes (u32), address (u64), token (u64)
 //! ```
-//! All little-endian. What the fields mean for messages is told by `socket/kept.rs`. Whoever keeps the bytes may have
-//! lost some: none is believed that cannot have been written here.
+//! All little-endian. `socket/kept.rs` tells what the fields mean for messages. Some bytes may have been lost: values
+//! that cannot have been written here are refused.
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -15,7 +15,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::message::{BadHeader, Command, HEADER_SIZE, Header, MAX_DATA, MAX_MESSAGE};
 use crate::migration::State;
 
-/// Most DMA requests of ours at a time that are kept. The device asks for one page of its guest's memory at a time.
+/// Most DMA requests of the server on a kept connection. The device reads one page of its guest's memory at a time.
 pub const MAX_KEPT_DMA: usize = 32;
 
 /// Most bytes of a state.
@@ -31,40 +31,40 @@ mod flag {
     pub(super) const ALL: u8 = (1 << 4) - 1;
 }
 
-/// A connection between two steps: what its client may do, and what of the stream was done.
+/// A connection between two steps: what its client may do, and which part of the stream was handled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionState {
     /// Most bytes of one DMA transfer; `None` until the client's version was accepted.
     pub(crate) max_transfer: Option<u32>,
-    /// The message that was handled last, which may be in the socket still.
+    /// The last message that was handled, which may still be in the socket.
     pub(crate) handled: Option<Handled>,
-    /// Which pipe has what is to be sent: 0 or 1.
+    /// The pipe with the message to send: 0 or 1.
     pub(crate) pipe: usize,
-    /// A part of a message is in memory only.
+    /// Whether a part of a message is in memory only.
     pub(crate) in_pieces: bool,
     pub(crate) next_id: u16,
     pub(crate) requests: Vec<Pending>,
-    /// RUNNING, STOP or ERROR: in the others the device's data is in memory only.
+    /// RUNNING, STOP or ERROR: in the other states the device's data is in memory only.
     pub(crate) migration: State,
 }
 
-/// A message that was handled.
+/// A handled message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Handled {
     pub(crate) head: Head,
-    /// The pipe had something for it.
+    /// Whether the pipe had an answer to it.
     pub(crate) has_answer: bool,
 }
 
-/// The header of a message that fits, as it lies in the socket.
+/// The header of a message that fits, as it is in the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) bytes: [u8; HEADER_SIZE],
-    /// Bytes of the whole message.
+    /// Size of the whole message in bytes.
     pub(crate) size: usize,
 }
 
-/// A request of ours that waits for its reply.
+/// A request of the server that waits for its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pending {
     pub(crate) id: u16,
@@ -72,11 +72,11 @@ pub(crate) struct Pending {
     pub(crate) token: u64,
     pub(crate) iova: u64,
     pub(crate) count: u32,
-    /// It lies in a pipe or went to the client, where the connection is kept.
+    /// Whether it is in a pipe or was sent to the client, on a kept connection.
     pub(crate) is_sent: bool,
 }
 
-/// Bytes that are no state of a connection.
+/// The error for bytes that are not the state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the record of a connection to QEMU is damaged: {0}")]
 pub struct BadState(&'static str);
@@ -107,7 +107,7 @@ struct RawRequest {
 }
 
 impl SessionState {
-    /// The state as bytes, at most [`MAX_STATE`].
+    /// Encodes the state, in at most [`MAX_STATE`] bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(MAX_STATE);
         let fixed = Fixed {
@@ -130,10 +130,10 @@ impl SessionState {
         bytes
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
+    /// Decodes what [`encode`](Self::encode) wrote.
     ///
     /// # Errors
-    /// The bytes are something else.
+    /// The bytes are not a state.
     pub fn decode(bytes: &[u8]) -> Result<Self, BadState> {
         let (fixed, rest) =
             Fixed::ref_from_prefix(bytes).map_err(|_| BadState("it is too short"))?;
@@ -165,7 +165,7 @@ impl SessionState {
     }
 }
 
-/// Those that are kept. States of before there were any say 0.
+/// The code of a state that is kept. Connections saved before there were states have 0.
 fn migration_code(state: State) -> u8 {
     match state {
         State::Running => 0,

@@ -1,11 +1,11 @@
-//! Memory of a program, at a virtual address that the device only knows by registration.
+//! Memory of a program, at a virtual address that the device learns only by registration.
 
 use vrdma_memory::PAGE;
 
 use crate::guest::Guest;
 use crate::ram::Ram;
 
-/// Virtual addresses start here; buffers lie apart, so that running over the end is noticed.
+/// First virtual address; buffers are far apart, so that running over the end is noticed.
 const VIRTUAL_BASE: u64 = 0x7f00_0000_0000;
 
 /// A buffer.
@@ -13,9 +13,9 @@ const VIRTUAL_BASE: u64 = 0x7f00_0000_0000;
 pub struct Buffer {
     /// Virtual address of the first byte.
     pub address: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// The pages it touches.
+    /// The pages that the buffer touches.
     pub pages: Vec<u64>,
 }
 
@@ -42,12 +42,12 @@ impl Buffer {
         bytes
     }
 
-    /// Fills it with a pattern that differs by `seed` and by position.
+    /// Fills the buffer with a pattern that depends on `seed` and position.
     pub fn fill(&self, ram: &Ram, seed: u64) {
         self.write(ram, 0, &pattern(seed, self.length as usize));
     }
 
-    /// Bus addresses and the parts of a slice that belong there.
+    /// Cuts a slice into pieces with their bus addresses.
     fn pieces(
         &self,
         offset: u64,
@@ -64,7 +64,7 @@ impl Buffer {
     }
 }
 
-/// Bytes that differ by `seed` and by position.
+/// Bytes that depend on `seed` and position.
 pub fn pattern(seed: u64, length: usize) -> Vec<u8> {
     let mix = |index: u64| (index ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
     (0..length as u64).map(|index| mix(index) as u8).collect()
@@ -80,7 +80,7 @@ impl Guest {
     pub fn buffer_at(&mut self, offset: u64, length: u64) -> Buffer {
         let count = (offset + length).div_ceil(PAGE).max(1);
         let pages = self.ram.take_many(count as usize);
-        // The first page's number makes the address unique.
+        // The first page's address makes the virtual address unique.
         let address = VIRTUAL_BASE + ((pages[0] - crate::ram::RAM_BASE) << 16) + offset;
         Buffer {
             address,

@@ -9,12 +9,12 @@ use crate::command::CommandError;
 use crate::guest::Guest;
 use crate::ram::DOORBELL_BASE;
 
-/// A program that opened the device, or the kernel.
+/// A program that opened the device, or the guest's kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Context {
     /// Handle.
     pub handle: u32,
-    /// Its doorbell page.
+    /// Doorbell page.
     pub page: u32,
 }
 
@@ -28,12 +28,12 @@ impl Context {
 pub struct Pd {
     /// Handle.
     pub handle: u32,
-    /// Whose.
+    /// Context that owns it.
     pub context: Context,
 }
 
 impl Guest {
-    /// A program opens the device: it gets the first free doorbell page.
+    /// Opens the device for a program, with the first free doorbell page.
     pub fn open(&mut self) -> Result<Context, CommandError> {
         let free = self.driver().pages_in_use.iter().position(|used| !used);
         let page = free.expect("the test opens fewer contexts than there are pages") as u32;
@@ -46,7 +46,7 @@ impl Guest {
         Ok(Context { handle, page })
     }
 
-    /// The program is gone.
+    /// Closes a program's context.
     pub fn close(&mut self, context: Context) -> Result<(), CommandError> {
         let request = request::Context {
             ctx_handle: context.handle.into(),
@@ -62,7 +62,7 @@ impl Guest {
         }
     }
 
-    /// A protection domain.
+    /// Creates a protection domain.
     pub fn create_pd(&mut self, context: Context) -> Result<Pd, CommandError> {
         let request = request::Context {
             ctx_handle: context.handle.into(),
@@ -73,13 +73,13 @@ impl Guest {
         Ok(Pd { handle, context })
     }
 
-    /// Gives a protection domain up.
+    /// Destroys a protection domain.
     pub fn destroy_pd(&mut self, pd: Pd) -> Result<(), CommandError> {
         self.tell(Command::DestroyPd, &handle_of(pd.handle))
     }
 }
 
-/// Body of the commands that name an object and nothing else.
+/// Body of the commands that only name an object.
 pub(super) fn handle_of(handle: u32) -> Handle {
     Handle {
         handle: handle.into(),

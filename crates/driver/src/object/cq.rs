@@ -35,7 +35,7 @@ impl Cq {
     }
 }
 
-/// A completion in short.
+/// The main fields of a completion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {
     /// Cookie.
@@ -77,10 +77,10 @@ impl Guest {
         (request, directory)
     }
 
-    /// A CQ of `entries`, a power of two.
+    /// Creates a CQ of `entries`, a power of two.
     ///
     /// # Panics
-    /// When the device answers with another size: the driver would use it.
+    /// If the device answers with another size: the driver would use it.
     pub fn create_cq(&mut self, context: Context, entries: u32) -> Result<Cq, CommandError> {
         let (request, directory) = self.cq_request(context, entries);
         let created: CreatedCq = self.ask(Command::CreateCq, &request)?;
@@ -95,7 +95,7 @@ impl Guest {
         })
     }
 
-    /// Takes the next completion, as the provider does: an empty ring is told and looked at again.
+    /// Takes the next completion, as the provider does: rings POLL when the ring is empty, and looks again.
     pub fn poll_entry(&mut self, cq: &Cq) -> Option<CompletionEntry> {
         let entry = cq.ring.pop(&self.ram.view());
         if entry.is_some() {
@@ -110,12 +110,12 @@ impl Guest {
         cq.ring.pop(&self.ram.view())
     }
 
-    /// The next completion in short.
+    /// Takes the next completion, with its main fields only.
     pub fn poll_cq(&mut self, cq: &Cq) -> Option<Completion> {
         self.poll_entry(cq).as_ref().map(Completion::from)
     }
 
-    /// All completions that are there.
+    /// Takes all completions in the ring.
     pub fn drain_cq(&mut self, cq: &Cq) -> Vec<Completion> {
         std::iter::from_fn(|| self.poll_cq(cq)).collect()
     }

@@ -7,7 +7,7 @@ use vrdma_wire::Gid;
 use crate::command::CommandError;
 use crate::guest::Guest;
 
-/// Constants of the driver.
+/// Constants that the driver uses.
 const MTU: u32 = 1024;
 const NO_VLAN: u32 = 0xfff;
 

@@ -36,7 +36,7 @@ pub struct Mr {
 }
 
 impl Mr {
-    /// A buffer in this region, for a work request.
+    /// A part of this region, for a work request.
     pub fn sge(&self, addr: u64, length: u32) -> SgeEntry {
         SgeEntry {
             addr: addr.into(),
@@ -47,7 +47,7 @@ impl Mr {
 }
 
 impl Guest {
-    /// The command that registers a whole buffer, and the directory it names.
+    /// The command that registers a whole buffer, and the page directory in it.
     pub fn mr_request(&mut self, pd: Pd, buffer: &Buffer, access: u32) -> (CreateMr, Directory) {
         let directory = Directory::build(&mut self.ram, buffer.pages.clone());
         let request = CreateMr {
@@ -83,7 +83,7 @@ impl Guest {
         self.create_mr(&request)
     }
 
-    /// A region for fast-register work requests of up to `pages` pages.
+    /// Makes a region for fast-register work requests of up to `pages` pages.
     pub fn register_empty(&mut self, pd: Pd, pages: u32) -> Result<Mr, CommandError> {
         let request = CreateMr {
             flags: mr_flag::FAST_REGISTER.into(),
@@ -106,7 +106,7 @@ impl Guest {
         })
     }
 
-    /// Gives a region up; its directory is freed, its buffer is not.
+    /// Deregisters a region; frees its directory, but not its buffer.
     pub fn deregister(&mut self, mr: Mr) -> Result<(), CommandError> {
         let told = self.tell(Command::DestroyMr, &handle_of(mr.handle));
         if let Some(directory) = mr.directory {

@@ -8,7 +8,7 @@ use crate::command::CommandError;
 use crate::guest::Guest;
 
 impl Guest {
-    /// Attributes of port `port`, of which there is only 1.
+    /// Queries the attributes of a port; only port 1 exists.
     pub fn query_port(&mut self, port: u8) -> Result<PortAttributes, CommandError> {
         let request = QueryPort {
             port,
@@ -17,7 +17,7 @@ impl Guest {
         self.ask(Command::QueryPort, &request)
     }
 
-    /// A partition key.
+    /// Queries a partition key.
     pub fn query_pkey(&mut self, port: u8, index: u8) -> Result<u16, CommandError> {
         let request = QueryPkey {
             port,

@@ -16,7 +16,7 @@ use crate::ring::ProducerRing;
 
 const TX: u64 = 0;
 const RX: u64 = 8;
-/// LOCAL_WRITE, what the driver always asks for.
+/// LOCAL_WRITE, which the driver always requests.
 const ACCESS: u32 = 1;
 
 /// Bytes of a send entry.
@@ -29,20 +29,20 @@ pub(super) fn recv_stride(sges: u32) -> u32 {
     (16 + 16 * sges).next_power_of_two()
 }
 
-/// What kind of queue pair.
+/// Type and sizes of a queue pair.
 #[derive(Clone, Copy, Debug)]
 pub struct QpShape {
     /// [`qp_type`].
     pub qp_type: u8,
-    /// Send work requests, a power of two.
+    /// Number of send work requests, a power of two.
     pub send_wr: u32,
-    /// Receive work requests, a power of two.
+    /// Number of receive work requests, a power of two.
     pub recv_wr: u32,
-    /// Buffers of a send.
+    /// Most buffers of a send.
     pub send_sge: u32,
-    /// Buffers of a receive.
+    /// Most buffers of a receive.
     pub recv_sge: u32,
-    /// Every send completes with a completion.
+    /// Whether every send makes a completion.
     pub signal_all: bool,
 }
 
@@ -61,7 +61,7 @@ impl QpShape {
         qp_type: qp_type::UD,
         ..Self::RC
     };
-    /// What Linux asks for QP1.
+    /// The queue pair that Linux creates as QP1.
     pub const GSI: Self = Self {
         qp_type: qp_type::GSI,
         send_wr: 128,
@@ -81,7 +81,7 @@ pub struct Qp {
     pub qpn: u32,
     /// [`qp_type`].
     pub qp_type: u8,
-    /// Its domain.
+    /// Protection domain.
     pub pd: Pd,
     /// Doorbell page of its owner.
     pub page: u32,
@@ -89,7 +89,7 @@ pub struct Qp {
     pub directory: Directory,
     /// Send ring.
     pub send: ProducerRing,
-    /// Receive ring, unless it takes from a shared one.
+    /// Receive ring, unless it uses a shared one.
     pub recv: Option<ProducerRing>,
 }
 
@@ -167,7 +167,7 @@ impl Guest {
         })
     }
 
-    /// Sends a create command: handle and number.
+    /// Sends a create command; returns handle and number.
     fn ask_for_qp(&mut self, request: &CreateQp) -> Result<(u32, u32), CommandError> {
         let created: CreatedQp = self.ask(Command::CreateQp, request)?;
         let (handle, qpn) = (created.qp_handle.get(), created.qpn.get());
@@ -177,7 +177,7 @@ impl Guest {
         })
     }
 
-    /// Its attributes.
+    /// Queries the attributes of a QP.
     pub fn query_qp(&mut self, qp: &Qp) -> Result<QpAttributes, CommandError> {
         let request = QueryQp {
             qp_handle: qp.handle.into(),

@@ -18,13 +18,13 @@ const RX: u64 = 8;
 /// A shared receive queue.
 #[derive(Clone, Debug)]
 pub struct Srq {
-    /// Handle, which is its number.
+    /// Handle, which is also its number.
     pub handle: u32,
     /// Doorbell page of its owner.
     pub page: u32,
     /// State page and ring.
     pub directory: Directory,
-    /// Its ring.
+    /// Ring.
     pub ring: ProducerRing,
 }
 
@@ -50,7 +50,7 @@ impl Guest {
         (request, directory)
     }
 
-    /// An SRQ of `slots` receives with up to `sges` buffers.
+    /// Creates an SRQ of `slots` receives with up to `sges` buffers.
     pub fn create_srq(&mut self, pd: Pd, slots: u32, sges: u32) -> Result<Srq, CommandError> {
         let (request, directory) = self.srq_request(pd, slots, sges);
         let created: Created = self.ask(Command::CreateSrq, &request)?;
@@ -77,7 +77,7 @@ impl Guest {
         self.tell(Command::ModifySrq, &request)
     }
 
-    /// Its attributes.
+    /// Queries the attributes of an SRQ.
     pub fn query_srq(&mut self, srq: &Srq) -> Result<SrqAttributes, CommandError> {
         self.ask(Command::QuerySrq, &handle_of(srq.handle))
     }

@@ -1,4 +1,4 @@
-//! Changing the state of queue pairs.
+//! State changes of queue pairs.
 
 use vrdma_pvrdma::abi::command::Command;
 use vrdma_pvrdma::abi::qp::{AddressAttributes, QpAttributes};
@@ -21,7 +21,7 @@ pub mod qp_state {
     pub const ERR: u32 = 6;
 }
 
-/// Masks of the usual transitions (`qp_state_table` of the kernel: what is required, no more).
+/// Masks of the usual transitions (`qp_state_table` of the kernel: the required attributes, no more).
 #[allow(missing_docs)] // the names are the transitions
 pub mod qp_mask {
     pub const STATE: u32 = 1;
@@ -33,44 +33,44 @@ pub mod qp_mask {
     pub const UD_RTS: u32 = 0x1_0001;
 }
 
-/// Values of what a connection's attributes do not name usually.
+/// Usual values of attributes that tests seldom set.
 const GRH: u8 = 1;
 const HOP_LIMIT: u8 = 64;
-/// 4.096 us * 2^14 = 67 ms, what perftest sets.
+/// 4.096 us * 2^14 = 67 ms, as perftest sets.
 const TIMEOUT: u8 = 14;
 const RETRIES: u8 = 7;
 /// 0.64 ms.
 const RNR_TIMER: u8 = 12;
 
-/// How a QP is connected.
+/// Attributes of a connected QP.
 #[derive(Clone, Copy, Debug)]
 pub struct Connection {
-    /// Peer's QP.
+    /// QP number of the peer.
     pub qpn: u32,
-    /// Peer's GID.
+    /// GID of the peer.
     pub gid: Gid,
-    /// Our GID index.
+    /// Index of the own GID.
     pub sgid_index: u8,
     /// Path MTU code, 1 to 5.
     pub mtu: u32,
-    /// First PSN that the peer sends.
+    /// First PSN from the peer.
     pub rq_psn: u32,
-    /// First PSN that we send.
+    /// First PSN to the peer.
     pub sq_psn: u32,
-    /// How long an answer may take: 4.096 us times two to this power.
+    /// Timeout for an answer: 4.096 us times two to this power.
     pub timeout: u8,
-    /// Retries of what is not answered.
+    /// Retries after a missing answer.
     pub retries: u8,
-    /// Retries of an unready receiver; 7 is for ever.
+    /// Retries when the receiver is not ready; 7 is for ever.
     pub rnr_retry: u8,
     /// READs and atomics in flight, both ways.
     pub rd_atomic: u8,
-    /// What the peer may do.
+    /// Rights of the peer.
     pub access: u32,
 }
 
 impl Connection {
-    /// To a peer, with usual values.
+    /// A connection to a peer, with usual values.
     pub fn to(qpn: u32, gid: Gid) -> Self {
         Self {
             qpn,
@@ -87,7 +87,7 @@ impl Connection {
         }
     }
 
-    /// All attributes of the connection, for every transition.
+    /// All attributes of the connection, for any transition.
     pub fn attributes(&self) -> QpAttributes {
         QpAttributes {
             path_mtu: self.mtu.into(),
@@ -140,7 +140,7 @@ impl Guest {
         self.modify_qp(qp, qp_mask::STATE, attrs)
     }
 
-    /// Back to RESET; the guest zeroes the indices when the command is done.
+    /// Goes back to RESET; the guest zeroes the indices when the command is done.
     pub fn reset_qp(&mut self, qp: &Qp) -> Result<(), CommandError> {
         self.set_qp_state(qp, qp_state::RESET)?;
         let view = self.ram.view();
@@ -149,7 +149,7 @@ impl Guest {
         Ok(())
     }
 
-    /// RESET to INIT.
+    /// Goes from RESET to INIT.
     pub fn init_qp(&mut self, qp: &Qp, access: u32, qkey: u32) -> Result<(), CommandError> {
         let mask = match qp.qp_type {
             qp_type::GSI => qp_mask::GSI_INIT,
@@ -166,7 +166,7 @@ impl Guest {
         self.modify_qp(qp, mask, attrs)
     }
 
-    /// INIT to RTR of a connected QP.
+    /// Goes from INIT to RTR, for a connected QP.
     pub fn rtr_qp(&mut self, qp: &Qp, connection: &Connection) -> Result<(), CommandError> {
         let attrs = QpAttributes {
             qp_state: qp_state::RTR.into(),
@@ -175,7 +175,7 @@ impl Guest {
         self.modify_qp(qp, qp_mask::RC_RTR, attrs)
     }
 
-    /// RTR to RTS of a connected QP.
+    /// Goes from RTR to RTS, for a connected QP.
     pub fn rts_qp(&mut self, qp: &Qp, connection: &Connection) -> Result<(), CommandError> {
         let attrs = QpAttributes {
             qp_state: qp_state::RTS.into(),
@@ -184,14 +184,14 @@ impl Guest {
         self.modify_qp(qp, qp_mask::RC_RTS, attrs)
     }
 
-    /// RESET to RTS of a connected QP.
+    /// Goes from RESET to RTS, for a connected QP.
     pub fn connect(&mut self, qp: &Qp, connection: &Connection) -> Result<(), CommandError> {
         self.init_qp(qp, connection.access, 0)?;
         self.rtr_qp(qp, connection)?;
         self.rts_qp(qp, connection)
     }
 
-    /// RESET to RTS of a datagram QP.
+    /// Goes from RESET to RTS, for a datagram QP.
     pub fn start_datagrams(&mut self, qp: &Qp, qkey: u32) -> Result<(), CommandError> {
         self.init_qp(qp, 0, qkey)?;
         self.set_qp_state(qp, qp_state::RTR)?;

@@ -1,4 +1,4 @@
-//! Reliable connections: every opcode, with the data checked.
+//! Reliable connections: each opcode, with the data checked.
 
 use vrdma_driver::object::pattern;
 use vrdma_driver::work::SendWork;

@@ -1,8 +1,8 @@
-//! Contexts that each version has made, which all later ones go on with: `contexts/context1-2.bin` is of version 1 of
-//! contexts with records of version 2 of the engine, and so on.
+//! Contexts made by each version, from which all later versions go on: `contexts/context1-2.bin` has version 1 of
+//! contexts and version 2 of the engine's records, and so on.
 //!
-//! The pages in them are the guest's whole memory. A file is never written again: it stands for snapshots that
-//! somebody keeps.
+//! The pages in a context are the guest's whole memory. A file is never rewritten: it stands for snapshots that users
+//! keep.
 
 use std::fs;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ fn file() -> PathBuf {
     folder().join(format!("context{CONTEXT_VERSION}-{}.bin", saved::VERSION))
 }
 
-/// A device with something of everything: a connection with messages behind it and one under way, datagrams, a shared
+/// Makes a device with some of everything: a connection with finished messages and one under way, datagrams, a shared
 /// receive queue, regions.
 fn made() -> Context {
     let mut pair = Pair::new();
@@ -61,7 +61,7 @@ fn qps(fabric: &mut Fabric) -> Vec<QpOutline> {
     qps
 }
 
-/// The device goes on: what is under way ends, since nobody is there.
+/// Checks that the device goes on: messages under way end, since there is no peer.
 fn goes_on(name: &str, bytes: &[u8]) {
     let context = Context::decode(bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
     let mut fabric = Fabric::new();

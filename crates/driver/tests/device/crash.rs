@@ -1,7 +1,7 @@
-//! The process that serves two devices ends at any moment, and another one goes on with what was committed: no
-//! message is lost, doubled or out of order, and every byte arrives.
+//! The process that serves two devices ends at any moment, and another one goes on from the last commit: no message is
+//! lost, doubled or out of order, and every byte arrives.
 //!
-//! A process that ends is a panic in a call of the journal, which is caught; what it held is dropped.
+//! The end of a process is a panic in a call of the journal, which is caught; its state is dropped.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,11 +25,11 @@ const MESSAGES: u64 = 10;
 /// Bytes of a message, more than a page.
 const LENGTH: u32 = 5000;
 
-/// Requests and receives that are posted ahead, as many as there are slots: a completion that can be seen before its
-/// slot is free has nowhere to post the next one.
+/// Requests and receives posted ahead, as many as there are slots: if a completion can be seen before its slot is free,
+/// there is no room to post the next one.
 const AHEAD: u64 = 4;
 
-/// Work queues of so many slots.
+/// A pair whose work queues have as few slots as requests are posted ahead.
 fn full_rings(kernel: bool) -> PairOptions {
     let slots = AHEAD as u32;
     PairOptions {
@@ -72,7 +72,7 @@ impl World {
         world
     }
 
-    /// What messages carry.
+    /// Fills the buffers with the data of the messages.
     fn fill(&mut self) {
         let (a, b) = (&self.pair.a, &self.pair.b);
         let (of_a, of_b) = (pattern(1, BYTES), pattern(2, BYTES));
@@ -80,23 +80,23 @@ impl World {
         b.buffer.write(&self.pair.fabric[1].ram, 0, &of_b);
     }
 
-    /// As before a command's answer: everything is written down.
+    /// Commits all records, as before a command's answer.
     fn commit(&mut self) {
         (0..2).for_each(|guest| self.pair.fabric[guest].device.record());
         self.book.lock().unwrap().commit();
     }
 
-    /// The process is to end at that call.
+    /// Makes the process end at a call of the journal.
     fn end_at(&mut self, call: u32) {
         self.book.lock().unwrap().left = Some(call);
     }
 
-    /// The process goes on as far as it comes without time; whether it ended.
+    /// Runs the process as far as it can without time passing; true if it ended.
     fn run(&mut self) -> bool {
         self.may_end(Fabric::pump)
     }
 
-    /// The same, with time.
+    /// Like [`run`](Self::run), with time passing.
     fn pass(&mut self) -> bool {
         self.may_end(|fabric| fabric.pass(Duration::from_millis(20)))
     }
@@ -112,7 +112,7 @@ impl World {
         true
     }
 
-    /// Another process.
+    /// Goes on in another process.
     fn go_on(&mut self) {
         let fabric = std::mem::take(&mut self.pair.fabric);
         let book = &self.book;
@@ -128,7 +128,7 @@ fn revive(guest: &mut Guest, records: &[SavedRecord], journal: Box<dyn Journal>)
     guest.revive(records, Some(journal)).unwrap();
 }
 
-/// What both ends post and expect.
+/// The requests that both ends post, and the completions that they expect.
 struct Traffic {
     kind: Work,
     srq: Option<Srq>,
@@ -146,7 +146,7 @@ enum Work {
     WriteImm,
 }
 
-/// Where message `number` is in both buffers.
+/// Offset of message `number` in both buffers.
 fn place(number: u64) -> u64 {
     number * u64::from(LENGTH)
 }
@@ -167,7 +167,7 @@ impl Traffic {
         matches!(self.kind, Work::Send | Work::WriteImm)
     }
 
-    /// The programs post what there is room for and take their completions.
+    /// Runs the programs: they post as long as there is room, and take their completions.
     fn programs(&mut self, pair: &mut Pair) {
         let wanted = (self.received.len() as u64 + AHEAD).min(MESSAGES);
         while self.takes_receives() && self.receives < wanted {
@@ -210,7 +210,7 @@ impl Traffic {
         received && self.sent.len() as u64 >= MESSAGES
     }
 
-    /// Runs to the end with a crash at that call; false if it was done before.
+    /// Runs to the end with a crash at `call`; false if everything was done before.
     fn crashes_at(mut self, world: &mut World, call: u32) -> bool {
         let from = [pattern(1, BYTES), pattern(2, BYTES)];
         world.end_at(call);
@@ -238,7 +238,7 @@ impl Traffic {
     }
 }
 
-/// Of all messages.
+/// Bytes of all messages.
 const BYTES: usize = MESSAGES as usize * LENGTH as usize;
 
 fn at_every_step(options: PairOptions, kind: Work) {
@@ -272,7 +272,7 @@ fn shared_receives_survive_a_crash_at_every_step() {
     }
 }
 
-/// `b`'s queue pair is one that takes from a shared queue.
+/// Replaces `b`'s queue pair by one that uses a shared receive queue.
 fn with_shared_queue(world: &mut World) -> Srq {
     let pair = &mut world.pair;
     let (a, mut b) = (pair.a.clone(), pair.b.clone());

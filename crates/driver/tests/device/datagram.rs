@@ -9,7 +9,7 @@ use vrdma_wire::Gid;
 
 const GRH_BYTES: u64 = 40;
 
-/// `a` sends 100 bytes of its buffer to `b`, which has a receive at the start of its own.
+/// Sends 100 bytes of `a`'s buffer to `b`, which has a receive at the start of its own.
 fn send(pair: &mut Pair, qkey: u32) {
     let gid = pair.fabric[pair.b.guest].gid();
     let to = datagram(pair.a.pd, gid, pair.b.qp.qpn, qkey);

@@ -45,7 +45,7 @@ fn without_arming_there_is_no_notification() {
     }
 }
 
-/// What rdma-core does before it sleeps: the POLL overwrites the ARM.
+/// Before it sleeps, rdma-core overwrites the ARM by a POLL.
 #[test]
 fn an_arm_hidden_by_a_poll_is_notified() {
     for mode in BOTH {
@@ -62,7 +62,7 @@ fn an_arm_hidden_by_a_poll_is_notified() {
     }
 }
 
-/// The arm becomes visible after the completion was published; nobody looks any more.
+/// The ARM becomes visible after the completion was published, and the program does not look again.
 #[test]
 fn an_arm_over_a_full_ring_is_notified() {
     for mode in BOTH {
@@ -95,7 +95,7 @@ fn a_solicited_arm_waits_for_a_solicited_message() {
     }
 }
 
-/// One word for all QPs of a program: the last doorbell hides the others.
+/// All QPs of a program share one word: the last doorbell hides the others.
 #[test]
 fn doorbells_of_many_qps_hide_each_other() {
     for mode in BOTH {

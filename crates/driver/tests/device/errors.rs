@@ -1,4 +1,4 @@
-//! What goes wrong on a connection, and what both sides are told (reference section 9.3).
+//! Errors on a connection, and how both sides are told (reference section 9.3).
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn state(pair: &mut Pair, of_a: bool) -> u32 {
     attrs.qp_state.get()
 }
 
-/// `a` fails with `status`, and everything behind it is flushed.
+/// Checks that `a` fails with `status`, and that everything after it is flushed.
 fn fails(pair: &mut Pair, request: SendWork, status: u32) {
     let (guest, qp) = (pair.a.guest, pair.a.qp.clone());
     let behind = SendWork::send(2).sge(pair.a.sge(0, 8));

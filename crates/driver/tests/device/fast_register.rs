@@ -10,7 +10,7 @@ const FAST_REGISTER: u32 = 8;
 const MEMORY_MANAGEMENT: u32 = 6;
 const REM_ACCESS: u32 = 10;
 
-/// Where the region lies in the guest kernel's terms.
+/// Address of the region in the guest's kernel.
 const START: u64 = 0xffff_8880_0000_0000 + 0x123;
 
 /// A region of `b` over its buffer's pages, filled by `b` itself.

@@ -1,4 +1,4 @@
-//! Resets, reloads and destroying things at awkward moments.
+//! Resets, reloads and destruction at awkward moments.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use vrdma_pvrdma::abi::register::{Control, Register};
 const RETRY_EXC: u32 = 12;
 const BUSY: CommandError = CommandError::Refused(16);
 
-/// Traffic in both directions, of which only `steps` turns are done.
+/// A pair with traffic in both directions, of which only `steps` turns are done.
 fn in_flight(steps: usize) -> Pair {
     let mut pair = Pair::new();
     for id in 0..40 {
@@ -33,7 +33,7 @@ fn in_flight(steps: usize) -> Pair {
     pair
 }
 
-/// The freed pages of the guest are checked when it is dropped.
+/// The guest checks its freed pages when it is dropped.
 #[test]
 fn a_reset_at_any_moment_frees_everything() {
     for steps in 0..20 {
@@ -183,7 +183,7 @@ fn control_before_the_shared_region_is_refused() {
     assert_ne!(vm.unquiesce(), 0);
 }
 
-/// Bus mastering off: no access to memory, no interrupts; on again, work goes on.
+/// Without bus mastering: no access to memory, no interrupts. When it is on again, work goes on.
 #[test]
 fn without_bus_mastering_nothing_moves() {
     let mut pair = Pair::new();

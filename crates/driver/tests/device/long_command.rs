@@ -1,4 +1,4 @@
-//! A registration of many pages is carried out piece by piece.
+//! Registrations of many pages are carried out piece by piece.
 
 use vrdma_driver::object::{Context, Pd, rights};
 use vrdma_driver::{CommandError, Directory, Fabric, Guest};
@@ -8,7 +8,7 @@ use vrdma_pvrdma::abi::register::{Control, Register};
 use vrdma_pvrdma::abi::request::CreateMr;
 use vrdma_pvrdma::abi::response::CreatedMr;
 
-/// As many pages as a region may have; 4096 are read at once.
+/// Most pages of a region; 4096 are read in one piece.
 const PAGES: usize = 1 << 18;
 const PIECES: usize = PAGES / 4096;
 

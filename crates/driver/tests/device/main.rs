@@ -1,4 +1,4 @@
-//! The device as its driver sees it.
+//! The device as seen by its driver.
 
 mod atomic;
 mod connected;

@@ -133,7 +133,7 @@ fn removal_and_probing_again_leaves_nothing() {
     }
 }
 
-/// Kexec and crashed drivers write no RESET: DSRHIGH is one.
+/// After kexec or a crash no driver writes RESET: DSRHIGH resets.
 #[test]
 fn a_driver_that_comes_back_without_reset() {
     let mut fabric = Fabric::new();
@@ -162,7 +162,7 @@ fn old_drivers_get_what_they_know() {
     }
 }
 
-/// Before version 20 a queue pair has one number, for the guest's tables and for the wire.
+/// Before version 20 a queue pair has one number, for the guest's tables and on the wire.
 #[test]
 fn old_drivers_connect_to_each_other_and_to_new_ones() {
     for versions in [(17, 17), (18, 18), (19, 20), (20, 19)] {

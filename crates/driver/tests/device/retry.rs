@@ -1,4 +1,4 @@
-//! Lost and repeated units: everything still happens exactly once, in order.
+//! Lost and repeated units: everything happens exactly once, in order.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use vrdma_driver::{Pair, Unit};
 
 const WORD: u64 = 8 - 0x123 % 8;
 
-/// Loses about one unit in `one_in`, in an order that `seed` decides.
+/// Loses about one unit in `one_in`; `seed` decides which.
 fn lossy(pair: &mut Pair, seed: u64, one_in: u64) {
     let mut state = seed;
     pair.fabric.lose(move |_| {

@@ -5,7 +5,7 @@ use vrdma_driver::work::SendWork;
 use vrdma_driver::{Pair, PairOptions};
 use vrdma_pvrdma::abi::event::EventCode;
 
-/// `b`'s queue pair is one that takes from a shared queue.
+/// A pair whose end `b` uses a shared receive queue.
 fn shared(slots: u32) -> (Pair, Srq) {
     let mut pair = Pair::with(PairOptions::default());
     let (a, mut b) = (pair.a.clone(), pair.b.clone());

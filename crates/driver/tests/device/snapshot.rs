@@ -1,4 +1,4 @@
-//! A device that is saved and works on, and one that goes back to what was saved.
+//! Devices that are saved and go on working, and devices that go back to a snapshot.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ const FLUSH: u32 = 5;
 const RETRY_EXC: u32 = 12;
 const LENGTH: u32 = 5000;
 
-/// Both files of a snapshot.
+/// The two files of a snapshot.
 struct Snapshot {
     ram: SavedRam,
     context: Vec<u8>,
 }
 
-/// As `vrdma adapter save` does it: the device stands still while its context is made.
+/// Saves a guest as `vrdma adapter save` does: the device is frozen while its context is made.
 fn save(pair: &mut Pair, guest: usize) -> Snapshot {
     let now = pair.fabric[guest].now();
     let vm = &mut pair.fabric[guest];
@@ -46,7 +46,7 @@ fn restore(pair: &mut Pair, guest: usize, from: &Snapshot, end_connections: bool
     vm.device.thaw(now);
 }
 
-/// A message of `a`, with the receive for it, and whether it arrived whole.
+/// Sends a message from `a`, with a receive for it; true if it arrived intact.
 fn message(pair: &mut Pair, id: u64) -> bool {
     let (from, to) = (id * u64::from(LENGTH), id * u64::from(LENGTH));
     pair.receive(id, to, LENGTH);
@@ -60,7 +60,7 @@ fn message(pair: &mut Pair, id: u64) -> bool {
     is_same && sent == [(id, 0)] && received == [(id, 0)]
 }
 
-/// What `a` has under way is lost on the wire until it is saved.
+/// A pair saved while a message of `a` is under way: units are lost until `a` is saved.
 fn saved_in_the_middle() -> (Pair, Snapshot) {
     let mut pair = Pair::new();
     assert!(message(&mut pair, 0));
@@ -101,7 +101,7 @@ fn a_device_that_goes_back_alone_has_no_connections_left() {
     assert_eq!(sent, [(1, FLUSH)]);
     assert_eq!(pair.bytes_of_b(0, before.len()), before, "nothing came");
     assert!(pair.received().is_empty());
-    // The other end learns it when it sends.
+    // The other end notices when it sends.
     let (guest, qp) = (pair.b.guest, pair.b.qp.clone());
     let work = SendWork::send(9).sge(pair.b.sge(0, 8));
     pair.fabric[guest].post_send(&qp, &work).unwrap();
@@ -114,7 +114,7 @@ fn a_device_that_goes_back_alone_has_no_connections_left() {
 #[test]
 fn devices_that_go_back_together_keep_their_connections() {
     let (mut pair, a) = saved_in_the_middle();
-    // Saved at the same moment: nothing was under way that one of them has and the other has not.
+    // Saved at the same moment: both ends agree on the messages under way.
     let b = save(&mut pair, 1);
     pair.fabric.pass(Duration::from_secs(1));
     let (_, _) = (pair.sent(), pair.received());

@@ -1,4 +1,4 @@
-//! Packets of one message that come over a wire: taken in as one unit, as those of processes are.
+//! Packets of one message that arrive from an uplink: handled as one unit, like units of processes.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use vrdma_wire::{Mac, Packet};
 /// Bytes of a packet at the pair's path MTU.
 const MTU: usize = 1024;
 
-/// Eight packets, and a bit of a ninth.
+/// Bytes of a message: eight packets and a part of a ninth.
 const BYTES: usize = 8 * MTU + 100;
 
-/// Every destination is behind a wire that takes long units.
+/// Paths that put every destination behind an uplink that takes long units.
 struct Wire;
 
 impl Paths for Wire {

@@ -113,7 +113,7 @@ fn rule_17_tables_have_ends() {
     fills(2, || vm.create_srq(pd, 4, 1).is_ok());
 }
 
-/// Exactly `count` calls succeed before one does not.
+/// Checks that exactly `count` calls succeed before one fails.
 fn fills(count: usize, mut create: impl FnMut() -> bool) {
     assert_eq!((0..count + 5).take_while(|_| create()).count(), count);
 }

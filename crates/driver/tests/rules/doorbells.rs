@@ -75,7 +75,7 @@ fn rule_44_doorbells_for_nobody_are_ignored() {
     assert_eq!(single.vm().device.snapshot().counts.qps, 1);
 }
 
-/// Everything a guest could write where its index is.
+/// All invalid values that a guest could write as its index.
 const BOGUS: [u32; 5] = [64 + 1, 127, 128, 1 << 20, u32::MAX];
 
 #[test]

@@ -250,7 +250,7 @@ fn rule_68_what_is_for_nobody_is_dropped_and_counted() {
     let mut pair = Pair::datagrams();
     pair.receive(7, 0, 4096);
     let gid = pair.fabric[1].gid();
-    // The last one is for multicast GIDs alone: the carrier drops it.
+    // The last QPN is for multicast GIDs only: the carrier drops the datagram.
     let qpns = [2, pair.b.qp.qpn + 1, 0xff_fffe, 0xff_ffff];
     for qpn in qpns {
         let to = vrdma_driver::work::datagram(pair.a.pd, gid, qpn, Pair::QKEY);
@@ -271,7 +271,7 @@ fn rule_68_what_is_for_nobody_is_dropped_and_counted() {
     assert_eq!(pair.received(), []);
 }
 
-/// Counts log lines.
+/// A subscriber that counts log lines.
 struct Lines(Arc<AtomicUsize>);
 
 impl tracing::Subscriber for Lines {
@@ -318,7 +318,7 @@ fn rule_69_a_guest_cannot_flood_the_log() {
     assert!((1..1000).contains(&lines), "{lines} lines");
 }
 
-/// An address of a neighbour, bound again and again.
+/// An address of another adapter, bound again and again.
 #[test]
 fn rule_69_addresses_that_cannot_be_had_do_not_flood_the_log() {
     let lines = Arc::new(AtomicUsize::new(0));

@@ -1,4 +1,4 @@
-//! The 70 validation rules of the reference, section 14: one test for each, against a hostile guest.
+//! The 70 validation rules of the reference, section 14: one test each, against a hostile guest.
 //!
 //! | rules | where |
 //! |---|---|
@@ -9,10 +9,10 @@
 //! | 48 to 63 | `work`: requests and receives |
 //! | 64 to 70 | `limits`: full rings, vanished memory, stopping, shares, noise |
 //!
-//! Three rules are only partly the device's. The copy of a command before it is decoded (10) cannot be
-//! raced from one thread: what is tested is that a response on top of its request does not change it.
-//! The loss of a client's socket (66) is the daemon's, which resets the device then. Shares between
-//! tenants (67) are the shard's; the device's part is that no call does unbounded work.
+//! The device fulfils three rules only in part. The copy of a command before it is decoded (10) cannot be raced from
+//! one thread: the test shows that a response on top of its request does not change it. The loss of a client's socket
+//! (66) concerns the daemon, which then resets the device. Shares between tenants (67) concern the shard; the device's
+//! part is that no call does unbounded work.
 
 mod commands;
 mod doorbells;

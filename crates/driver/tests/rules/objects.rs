@@ -20,7 +20,7 @@ fn handle(handle: u32) -> Handle {
     }
 }
 
-/// CREATE_CQ with a changed request.
+/// Sends CREATE_CQ with a changed request.
 fn create_cq(change: impl FnOnce(&mut CreateCq)) -> Result<CreatedCq, CommandError> {
     let mut single = Single::new();
     let context = single.context;
@@ -49,7 +49,7 @@ fn rule_25_a_cq_s_entries_fit_its_pages() {
     assert_refused(create_cq(|request| request.cqe = 128.into()));
 }
 
-/// A program with a CQ, and its request for a queue pair with a change.
+/// Creates a CQ of a program, and then a queue pair by a changed request.
 fn create_qp(change: impl FnOnce(&mut CreateQp)) -> Result<CreatedQp, CommandError> {
     let mut single = Single::new();
     let (context, pd) = (single.context, single.pd);
@@ -202,7 +202,7 @@ fn rule_37_unknown_objects_are_not_queried_or_destroyed() {
     assert_refused(vm.tell(Command::DestroyPd, &handle(pd.handle + 1)));
 }
 
-/// That what was refused is not touched any more is checked with traffic in `device::life`.
+/// `device::life` checks with traffic that queues whose destruction was refused are not touched any more.
 #[test]
 fn rule_38_what_is_in_use_is_not_destroyed() {
     let mut single = Single::new();
@@ -283,7 +283,7 @@ fn rule_42_addresses_are_removed_by_index() {
     assert_eq!(vm.device.snapshot().gids, []);
 }
 
-/// A queue pair of the single program, for the tests beside.
+/// A queue pair of the single program, for tests in other modules.
 pub(crate) fn queue_pair(vm: &mut Guest, pd: Pd, shape: QpShape) -> (Cq, vrdma_driver::object::Qp) {
     let cq = vm.create_cq(pd.context, 64).unwrap();
     let qp = vm.create_qp(pd, (&cq, &cq), None, shape).unwrap();

@@ -42,7 +42,7 @@ fn change(vm: &mut Guest, qp: &Qp, from: u32, to: u32) -> Result<(), CommandErro
     vm.modify_qp(qp, mask(qp.qp_type, from, to), attrs)
 }
 
-/// A fresh queue pair, led to `state`. SQE is reached by failing only.
+/// A new queue pair, brought to `state`. SQE is reached only by failing.
 fn in_state(vm: &mut Guest, single: (vrdma_driver::object::Pd, QpShape), state: u32) -> Qp {
     let (_, qp) = queue_pair(vm, single.0, single.1);
     let path = [RESET, INIT, RTR, RTS, SQD];
@@ -99,7 +99,7 @@ fn rule_34_only_legal_transitions() {
         (SQD, ERR),
         (ERR, ERR),
     ];
-    // The kernel asks neither for these nor for anything that depends on them.
+    // The kernel requires neither these transitions nor anything that depends on them.
     let open = [(RESET, RESET), (RESET, ERR), (INIT, INIT)];
     let mut single = Single::new();
     let pd = single.pd;

@@ -16,7 +16,7 @@ fn activate(vm: &mut Guest) -> u32 {
     vm.write_checked(Register::Control, Control::Activate as u32)
 }
 
-/// A guest that probed, and went back to before DSRHIGH: its shared region can be spoilt.
+/// A guest that probed and was then reset, so that its shared region can be spoilt before DSRHIGH.
 fn prepared() -> (Fabric, u64) {
     let mut fabric = bare();
     fabric[0].probe().unwrap();

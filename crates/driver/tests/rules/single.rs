@@ -43,7 +43,7 @@ impl Single {
     }
 }
 
-/// The device refuses, with any error.
+/// Checks that the device refuses, with any error.
 pub(crate) fn assert_refused<T: std::fmt::Debug>(result: Result<T, CommandError>) {
     assert!(
         matches!(result, Err(CommandError::Refused(_))),

@@ -1,4 +1,4 @@
-//! Rules 48 to 51, 54 and 57 to 63: what requests may ask for.
+//! Rules 48 to 51, 54 and 57 to 63: what requests may do.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ fn rule_49_no_more_buffers_than_the_queue_pair_has() {
     }
 }
 
-/// Whether an opcode may be used, by service and owner (reference section 8.3).
+/// Whether an opcode is permitted, by service and owner (reference section 8.3).
 fn is_permitted(opcode: u32, datagrams: bool, kernel: bool) -> bool {
     match opcode {
         2 | 3 => true,
@@ -192,7 +192,7 @@ fn rule_57_atomics_are_aligned_and_have_room_for_the_answer() {
     }
 }
 
-/// FAST_REG in `a`'s kernel with a changed request.
+/// Status of FAST_REG in `a`'s kernel with a changed request.
 fn fast_register(spoil: impl FnOnce(&mut Pair, &mut FastRegisterPart)) -> u32 {
     let mut pair = Pair::kernel();
     let pd = pair.a.pd;
@@ -293,7 +293,7 @@ fn rule_60_address_vectors_are_checked() {
     }
 }
 
-/// The MAC in the address vector is the guest's claim; the message goes where the GID says.
+/// The MAC in the address vector is only the guest's claim; the message goes where the GID says.
 #[test]
 fn rule_60_the_ethernet_address_decides_nothing() {
     let mut pair = Pair::datagrams();

@@ -6,15 +6,15 @@ use super::{U32, U64};
 pub const REQUEST_BYTES: usize = 184;
 /// Bytes of the response slot that the driver reads: the largest response.
 pub const RESPONSE_BYTES: usize = 176;
-/// Bytes of either header.
+/// Bytes of the header of a request and of a response.
 pub const HEADER_BYTES: usize = 16;
 /// A response's `ack` is this plus the command's code.
 pub const ACK: u32 = 0x8000_0000;
 
 shared! {
-    /// Head of a request.
+    /// Header of a request.
     pub struct RequestHeader {
-        /// Cookie, echoed.
+        /// Cookie, echoed in the response.
         pub response: U64,
         /// A [`Command`].
         pub command: U32,
@@ -22,7 +22,7 @@ shared! {
         pub reserved: U32,
     }
 
-    /// Head of a response.
+    /// Header of a response.
     pub struct ResponseHeader {
         /// The request's cookie.
         pub response: U64,

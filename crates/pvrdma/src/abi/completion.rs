@@ -21,19 +21,19 @@ shared! {
         pub src_qp: U32,
         /// [`wc_flag`]s.
         pub wc_flags: U32,
-        /// 0.
+        /// Always 0.
         pub vendor_err: U32,
-        /// 0.
+        /// Always 0.
         pub pkey_index: U16,
-        /// 0.
+        /// Always 0.
         pub slid: U16,
-        /// [`header_level`] of a program's datagram, else 0.
+        /// [`header_level`] of a datagram to a program, else 0.
         pub sl: u8,
-        /// 0.
+        /// Always 0.
         pub dlid_path_bits: u8,
-        /// 1.
+        /// Always 1.
         pub port_num: u8,
-        /// 0: neither driver nor provider copies it.
+        /// Always 0: neither driver nor provider copies it.
         pub smac: [u8; 6],
         /// [`network_header`], for kernel queue pairs.
         pub network_hdr_type: u8,
@@ -51,14 +51,14 @@ pub mod wc_flag {
     pub const WITH_NETWORK_HDR_TYPE: u32 = 64;
 }
 
-/// Kinds of the header in front of a datagram (`enum rdma_network_type`).
+/// Kinds of the header before a datagram (`enum rdma_network_type`).
 #[allow(missing_docs)] // the names are the kernel's
 pub mod network_header {
     pub const IPV4: u8 = 1;
     pub const IPV6: u8 = 2;
 }
 
-/// Service levels of received RoCE v2 datagrams: bit 3 says UDP, the others the header before it.
+/// Service levels of received RoCE v2 datagrams: bit 3 stands for UDP, the others for the header before it.
 #[allow(missing_docs)] // the names are the headers
 pub mod header_level {
     pub const IPV6: u8 = 0b1001;

@@ -11,7 +11,7 @@ use bitflags::bitflags;
 /// Bits of a doorbell word that hold the handle.
 pub const HANDLE_MASK: u32 = 0x00ff_ffff;
 
-/// Which doorbell of a page.
+/// The doorbells of a page, by their offsets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Doorbell {
@@ -24,7 +24,7 @@ pub enum Doorbell {
 }
 
 impl Doorbell {
-    /// All of them.
+    /// All doorbells.
     pub const ALL: [Self; 3] = [Self::Qp, Self::Cq, Self::Srq];
 
     /// The doorbell at `offset` inside a page.
@@ -37,7 +37,7 @@ impl Doorbell {
         })
     }
 
-    /// Its offset inside a page.
+    /// The doorbell's offset inside a page.
     pub const fn offset(self) -> u64 {
         self as u64
     }

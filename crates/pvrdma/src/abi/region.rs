@@ -1,4 +1,4 @@
-//! The device shared region: where the driver put the slots and rings, and what we can do
+//! The device shared region: where the driver put the slots and rings, and what the device can do
 //! (`struct pvrdma_device_shared_region`, `struct pvrdma_device_caps`).
 
 use zerocopy::big_endian;
@@ -6,29 +6,29 @@ use zerocopy::big_endian;
 use super::{U16, U32, U64};
 
 shared! {
-    /// Where one device ring's pages are (`struct pvrdma_ring_page_info`).
+    /// Location of one device ring's pages (`struct pvrdma_ring_page_info`).
     pub struct RingPages {
-        /// Pages, the state page among them.
+        /// Number of pages, with the state page.
         pub num_pages: U32,
-        /// Alignment.
+        /// Padding for alignment.
         pub reserved: U32,
-        /// Page directory.
+        /// Bus address of the page directory.
         pub pdir_dma: U64,
     }
 
-    /// The whole region, 280 bytes. The guest writes all but the capabilities.
+    /// The whole region, 280 bytes. The guest writes everything but the capabilities.
     pub struct SharedRegion {
         /// Protocol version of the driver.
         pub driver_version: U32,
-        /// Alignment.
+        /// Padding for alignment.
         pub reserved_0: U32,
         /// Word size, type and version of the guest's system.
         pub guest_os: U32,
-        /// Alignment.
+        /// Padding for alignment.
         pub reserved_1: U32,
-        /// Where commands are.
+        /// Bus address of the command slot.
         pub cmd_slot_dma: U64,
-        /// Where responses go.
+        /// Bus address of the response slot.
         pub resp_slot_dma: U64,
         /// Ring of asynchronous events.
         pub async_ring: RingPages,
@@ -36,13 +36,13 @@ shared! {
         pub cq_ring: RingPages,
         /// Page frame of UAR page 0: 32 bits before version 19.
         pub uar_pfn: U64,
-        /// What the device can do; the device writes it.
+        /// Capabilities of the device, which the device writes.
         pub caps: Capabilities,
     }
 }
 
 impl SharedRegion {
-    /// Bytes that the guest writes, in front of the capabilities.
+    /// Bytes that the guest writes, before the capabilities.
     pub const GUEST_BYTES: usize = core::mem::offset_of!(Self, caps);
 }
 
@@ -106,7 +106,7 @@ shared! {
 
 /// Bits of `device_cap_flags` (`enum ib_device_cap_flags`).
 pub mod device_cap {
-    /// Modify may name the current state.
+    /// MODIFY_QP may name the current state.
     pub const CURR_QP_STATE_MOD: u32 = 1 << 7;
     /// Port events are raised.
     pub const PORT_ACTIVE_EVENT: u32 = 1 << 10;

@@ -8,7 +8,7 @@ pub enum Register {
     Version = 0x00,
     /// Write: low half of the shared region's address.
     DsrLow = 0x04,
-    /// Write: high half, and adopt the region.
+    /// Write: high half; the device then reads the region.
     DsrHigh = 0x08,
     /// Write: a [`Control`] value.
     Control = 0x0c,
@@ -44,7 +44,7 @@ impl Register {
         })
     }
 
-    /// Its offset in BAR 1.
+    /// The register's offset in BAR 1.
     pub const fn offset(self) -> u64 {
         self as u64
     }
@@ -63,7 +63,7 @@ pub enum Control {
 }
 
 impl Control {
-    /// From the value written.
+    /// The value that `code` stands for.
     pub const fn from_code(code: u32) -> Option<Self> {
         Some(match code {
             0 => Self::Activate,
@@ -87,7 +87,7 @@ pub enum Vector {
 }
 
 impl Vector {
-    /// How many vectors the driver asks for (`PVRDMA_MAX_INTERRUPTS`).
+    /// Number of vectors that the driver asks for (`PVRDMA_MAX_INTERRUPTS`).
     pub const COUNT: u16 = 3;
 
     /// The vector's bit.

@@ -1,4 +1,4 @@
-//! Bodies of requests: what follows the 16-byte header (`struct pvrdma_cmd_*`).
+//! Bodies of requests: the bytes after the 16-byte header (`struct pvrdma_cmd_*`).
 
 use super::qp::QpAttributes;
 use super::{U16, U32, U64};
@@ -6,7 +6,7 @@ use super::{U16, U32, U64};
 shared! {
     /// QUERY_PORT.
     pub struct QueryPort {
-        /// 1.
+        /// Always 1.
         pub port: u8,
         /// Unused.
         pub reserved: [u8; 7],
@@ -14,9 +14,9 @@ shared! {
 
     /// QUERY_PKEY.
     pub struct QueryPkey {
-        /// 1.
+        /// Always 1.
         pub port: u8,
-        /// Entry of the P_Key table.
+        /// Index in the P_Key table.
         pub index: u8,
         /// Unused.
         pub reserved: [u8; 6],
@@ -30,7 +30,7 @@ shared! {
 
     /// DESTROY_UC, CREATE_PD.
     pub struct Context {
-        /// The context; 0 is the kernel.
+        /// Handle of the context; 0 is the kernel.
         pub ctx_handle: U32,
         /// Unused.
         pub reserved: U32,
@@ -38,7 +38,7 @@ shared! {
 
     /// DESTROY_PD, DESTROY_MR, DESTROY_CQ, DESTROY_QP, QUERY_SRQ, DESTROY_SRQ.
     pub struct Handle {
-        /// The object.
+        /// Handle of the object.
         pub handle: U32,
         /// Unused.
         pub reserved: U32,
@@ -48,29 +48,29 @@ shared! {
     pub struct CreateMr {
         /// First address.
         pub start: U64,
-        /// Bytes.
+        /// Length in bytes.
         pub length: U64,
-        /// Page directory.
+        /// Bus address of the page directory.
         pub pdir_dma: U64,
         /// Protection domain.
         pub pd_handle: U32,
-        /// Rights.
+        /// Access rights.
         pub access_flags: U32,
         /// [`mr_flag`].
         pub flags: U32,
-        /// Pages.
+        /// Number of pages.
         pub nchunks: U32,
     }
 
     /// CREATE_CQ.
     pub struct CreateCq {
-        /// Page directory.
+        /// Bus address of the page directory.
         pub pdir_dma: U64,
         /// Owner; 0 is the kernel.
         pub ctx_handle: U32,
         /// Entries, a power of two.
         pub cqe: U32,
-        /// Pages.
+        /// Number of pages.
         pub nchunks: U32,
         /// Unused.
         pub reserved: U32,
@@ -80,17 +80,17 @@ shared! {
     pub struct ResizeCq {
         /// The CQ.
         pub cq_handle: U32,
-        /// Entries wanted.
+        /// Number of entries wanted.
         pub cqe: U32,
     }
 
     /// Attributes of a shared receive queue (`struct pvrdma_srq_attr`).
     pub struct SrqAttributes {
-        /// Work requests.
+        /// Number of work requests.
         pub max_wr: U32,
-        /// Entries of one scatter list.
+        /// Most entries of one scatter list.
         pub max_sge: U32,
-        /// Limit that raises the event.
+        /// Limit below which the event is raised.
         pub srq_limit: U32,
         /// Unused.
         pub reserved: U32,
@@ -98,15 +98,15 @@ shared! {
 
     /// CREATE_SRQ.
     pub struct CreateSrq {
-        /// Page directory.
+        /// Bus address of the page directory.
         pub pdir_dma: U64,
         /// Protection domain.
         pub pd_handle: U32,
-        /// Pages.
+        /// Number of pages.
         pub nchunks: U32,
         /// Size.
         pub attrs: SrqAttributes,
-        /// 0, basic.
+        /// Always 0, a basic SRQ.
         pub srq_type: u8,
         /// Unused.
         pub reserved: [u8; 7],
@@ -116,49 +116,49 @@ shared! {
     pub struct ModifySrq {
         /// The SRQ.
         pub srq_handle: U32,
-        /// Bit 0 size, bit 1 limit.
+        /// Bit 0: size. Bit 1: limit.
         pub attr_mask: U32,
-        /// Values.
+        /// New values.
         pub attrs: SrqAttributes,
     }
 
     /// CREATE_QP.
     pub struct CreateQp {
-        /// Page directory.
+        /// Bus address of the page directory.
         pub pdir_dma: U64,
         /// Protection domain.
         pub pd_handle: U32,
-        /// Where send completions go.
+        /// CQ for send completions.
         pub send_cq_handle: U32,
-        /// Where receive completions go.
+        /// CQ for receive completions.
         pub recv_cq_handle: U32,
-        /// Shared receive queue, when `is_srq`.
+        /// Shared receive queue, if `is_srq` is set.
         pub srq_handle: U32,
-        /// Send work requests.
+        /// Number of send work requests.
         pub max_send_wr: U32,
-        /// Receive work requests.
+        /// Number of receive work requests.
         pub max_recv_wr: U32,
-        /// Entries of one send gather list.
+        /// Most entries of one send gather list.
         pub max_send_sge: U32,
-        /// Entries of one receive scatter list.
+        /// Most entries of one receive scatter list.
         pub max_recv_sge: U32,
-        /// 0.
+        /// Always 0.
         pub max_inline_data: U32,
-        /// 0.
+        /// Always 0.
         pub lkey: U32,
         /// Always LOCAL_WRITE.
         pub access_flags: U32,
-        /// All pages.
+        /// Number of pages in all.
         pub total_chunks: U16,
-        /// Pages of the send queue.
+        /// Number of pages of the send queue.
         pub send_chunks: U16,
-        /// 0.
+        /// Always 0.
         pub max_atomic_arg: U16,
-        /// Every send completes with a completion.
+        /// Whether every send makes a completion.
         pub sq_sig_all: u8,
         /// A [`qp_type`].
         pub qp_type: u8,
-        /// `srq_handle` counts.
+        /// Whether `srq_handle` is valid.
         pub is_srq: u8,
         /// Unused.
         pub reserved: [u8; 3],
@@ -168,9 +168,9 @@ shared! {
     pub struct ModifyQp {
         /// The QP.
         pub qp_handle: U32,
-        /// Attributes that count.
+        /// Mask of the attributes that are valid.
         pub attr_mask: U32,
-        /// Values.
+        /// New values.
         pub attrs: QpAttributes,
     }
 
@@ -178,7 +178,7 @@ shared! {
     pub struct QueryQp {
         /// The QP.
         pub qp_handle: U32,
-        /// Attributes of interest; the answer has all.
+        /// Mask of the attributes of interest; the response has all.
         pub attr_mask: U32,
     }
 
@@ -188,7 +188,7 @@ shared! {
         pub mtu: U32,
         /// Always 0xfff.
         pub vlan: U32,
-        /// Entry of the GID table.
+        /// Index in the GID table.
         pub index: U32,
         /// The GID.
         pub gid: [u8; 16],
@@ -200,20 +200,20 @@ shared! {
 
     /// DESTROY_BIND.
     pub struct DestroyBind {
-        /// Entry of the GID table.
+        /// Index in the GID table.
         pub index: U32,
-        /// The GID that is there.
+        /// The GID at that index.
         pub gid: [u8; 16],
         /// Unused.
         pub reserved: [u8; 4],
     }
 }
 
-/// Flags of CREATE_MR (`PVRDMA_MR_FLAG_*`); none of them is a user's region.
+/// Flags of CREATE_MR (`PVRDMA_MR_FLAG_*`). With none of them it is a user's region.
 pub mod mr_flag {
     /// All of bus memory.
     pub const DMA: u32 = 1;
-    /// To be filled by a fast-register work request.
+    /// Empty until a fast-register work request fills it.
     pub const FAST_REGISTER: u32 = 2;
 }
 
@@ -227,5 +227,5 @@ pub mod qp_type {
     pub const UD: u8 = 4;
 }
 
-/// `attr_mask` of MODIFY_SRQ that names the limit.
+/// Bit of MODIFY_SRQ's `attr_mask` that names the limit.
 pub const SRQ_LIMIT: u32 = 1 << 1;

@@ -1,4 +1,4 @@
-//! Bodies of responses: what follows the 16-byte header (`struct pvrdma_cmd_*_resp`).
+//! Bodies of responses: the bytes after the 16-byte header (`struct pvrdma_cmd_*_resp`).
 
 use super::{U16, U32};
 
@@ -36,9 +36,9 @@ shared! {
         pub reserved: [u8; 6],
     }
 
-    /// CREATE_UC, CREATE_PD, CREATE_SRQ; and DESTROY_QP, where it counts events and is 0.
+    /// CREATE_UC, CREATE_PD, CREATE_SRQ; and DESTROY_QP, where the field is a number of events, always 0.
     pub struct Created {
-        /// The fresh object.
+        /// Handle of the new object.
         pub handle: U32,
         /// Unused.
         pub reserved: U32,
@@ -46,7 +46,7 @@ shared! {
 
     /// CREATE_MR.
     pub struct CreatedMr {
-        /// The fresh region.
+        /// Handle of the new region.
         pub mr_handle: U32,
         /// Local key.
         pub lkey: U32,
@@ -58,43 +58,43 @@ shared! {
 
     /// CREATE_CQ.
     pub struct CreatedCq {
-        /// The fresh CQ.
+        /// Handle of the new CQ.
         pub cq_handle: U32,
-        /// Entries: what was asked for.
+        /// Number of entries, as requested.
         pub cqe: U32,
     }
 
     /// Geometry of a queue pair, as the guest asked for it.
     pub struct QpSizes {
-        /// Send work requests.
+        /// Number of send work requests.
         pub max_send_wr: U32,
-        /// Receive work requests.
+        /// Number of receive work requests.
         pub max_recv_wr: U32,
-        /// Send gather entries.
+        /// Entries of a send gather list.
         pub max_send_sge: U32,
-        /// Receive scatter entries.
+        /// Entries of a receive scatter list.
         pub max_recv_sge: U32,
-        /// 0.
+        /// Always 0.
         pub max_inline_data: U32,
     }
 
-    /// CREATE_QP for drivers before version 20: the number is the handle.
+    /// CREATE_QP for drivers before version 20: number and handle are the same.
     pub struct CreatedQpV1 {
         /// Number and handle.
         pub qpn: U32,
-        /// What was asked for.
+        /// Sizes, as requested.
         pub sizes: QpSizes,
     }
 
     /// CREATE_QP from version 20 on.
     pub struct CreatedQp {
-        /// Number on the wire.
+        /// QP number on the wire.
         pub qpn: U32,
         /// Handle for doorbells, completions and commands.
         pub qp_handle: U32,
-        /// What was asked for.
+        /// Sizes, as requested.
         pub sizes: QpSizes,
-        /// Alignment.
+        /// Padding for alignment.
         pub reserved: U32,
     }
 }

@@ -1,4 +1,4 @@
-//! The layouts against the tables of the Linux 6.12 headers (`offsetof` and `sizeof` probes).
+//! The layouts, compared with `offsetof` and `sizeof` of the Linux 6.12 headers.
 
 use core::mem::{offset_of, size_of};
 
@@ -35,7 +35,7 @@ fn shared_region() {
         bmme_flags @ 202, gid_types @ 203, max_fast_reg_page_list_len @ 204);
 }
 
-/// The reference counts offsets of bodies from the header's first byte.
+/// Checks a body: the reference counts its offsets from the first byte of the header.
 macro_rules! body {
     ($type:ty, $size:expr $(, $field:ident @ $offset:expr)* $(,)?) => {
         layout!($type, $size - HEADER_BYTES $(, $field @ $offset - HEADER_BYTES)*);

@@ -7,19 +7,19 @@
 
 use super::{U32, U64};
 
-/// Bytes in front of a send entry's gather list.
+/// Bytes of a send entry before its gather list.
 pub const SEND_HEADER_BYTES: usize = 80;
-/// Bytes in front of a receive entry's scatter list.
+/// Bytes of a receive entry before its scatter list.
 pub const RECV_HEADER_BYTES: usize = 16;
 /// Bytes of one scatter/gather entry.
 pub const SGE_BYTES: usize = 16;
 
 shared! {
-    /// Head of a send entry; the union behind is read by opcode.
+    /// Header of a send entry; the opcode tells how to read the union after it.
     pub struct SendHeader {
         /// Cookie.
         pub wr_id: U64,
-        /// Gather entries.
+        /// Number of gather entries.
         pub num_sge: U32,
         /// Not meaningful.
         pub total_len: U32,
@@ -41,7 +41,7 @@ shared! {
         pub remote_addr: U64,
         /// Peer's key.
         pub rkey: U32,
-        /// Alignment.
+        /// Padding for alignment.
         pub reserved: U32,
     }
 
@@ -55,7 +55,7 @@ shared! {
         pub swap: U64,
         /// Peer's key.
         pub rkey: U32,
-        /// Alignment.
+        /// Padding for alignment.
         pub reserved: U32,
     }
 
@@ -63,29 +63,29 @@ shared! {
     pub struct FastRegisterPart {
         /// First address.
         pub iova_start: U64,
-        /// Page directory.
+        /// Bus address of the page directory.
         pub pl_pdir_dma: U64,
-        /// 12.
+        /// Always 12.
         pub page_shift: U32,
-        /// Pages.
+        /// Number of pages.
         pub page_list_len: U32,
-        /// Bytes.
+        /// Length in bytes.
         pub length: U32,
-        /// Rights.
+        /// Access rights.
         pub access_flags: U32,
-        /// Key with the new variant in its low byte.
+        /// Key, with its new variant in the low byte.
         pub rkey: U32,
-        /// Alignment.
+        /// Padding for alignment.
         pub reserved: U32,
     }
 
     /// Union of datagrams.
     pub struct DatagramPart {
-        /// Peer's number.
+        /// QP number of the peer.
         pub remote_qpn: U32,
-        /// Key.
+        /// Q_Key of the peer.
         pub remote_qkey: U32,
-        /// Path.
+        /// Path to the peer.
         pub av: AddressVector,
     }
 
@@ -95,27 +95,27 @@ shared! {
         pub port_pd: U32,
         /// Flow label in bits 0 to 19, traffic class in bits 20 to 27.
         pub sl_tclass_flowlabel: U32,
-        /// Destination.
+        /// Destination GID.
         pub dgid: [u8; 16],
-        /// Bit 7: the GRH fields count.
+        /// Bit 7: the GRH fields are valid.
         pub src_path_bits: u8,
-        /// Entry of the GID table.
+        /// Index in the GID table.
         pub gid_index: u8,
-        /// 0.
+        /// Always 0.
         pub stat_rate: u8,
         /// Hop limit.
         pub hop_limit: u8,
-        /// Destination's MAC as the guest resolved it.
+        /// MAC address of the destination, as the guest resolved it.
         pub dmac: [u8; 6],
         /// Unused.
         pub reserved: [u8; 6],
     }
 
-    /// Head of a receive entry.
+    /// Header of a receive entry.
     pub struct RecvHeader {
         /// Cookie.
         pub wr_id: U64,
-        /// Scatter entries.
+        /// Number of scatter entries.
         pub num_sge: U32,
         /// Not meaningful.
         pub total_len: U32,
@@ -123,11 +123,11 @@ shared! {
 
     /// One local buffer.
     pub struct SgeEntry {
-        /// First byte.
+        /// Address of the first byte.
         pub addr: U64,
-        /// Bytes.
+        /// Length in bytes.
         pub length: U32,
-        /// Region.
+        /// Key of the region.
         pub lkey: U32,
     }
 }

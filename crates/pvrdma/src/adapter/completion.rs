@@ -9,8 +9,8 @@ use crate::decode::send::SendRules;
 
 const PORT: u8 = 1;
 
-/// The entry of a completion of a queue pair with `rules`. Flags that user libraries take for
-/// others (invalidation, network header) are only set for the kernel's queue pairs.
+/// The entry for a completion of a queue pair with `rules`. User libraries take some flags (invalidation, network
+/// header) for others, so only the kernel's queue pairs get them.
 pub(super) fn encode(completion: &Completion, rules: &SendRules) -> CompletionEntry {
     let mut entry = CompletionEntry {
         wr_id: completion.wr_id.into(),
@@ -47,8 +47,8 @@ fn add_tail(entry: &mut CompletionEntry, tail: Tail, owner: Owner) -> u32 {
     }
 }
 
-/// The kernel is told the kind of header by a field and a flag. Libraries have neither: those that look
-/// (UCX) read it from the service level, where adapters that RoCE grew up with put it.
+/// Adds the kind of header. The kernel is told by a field and a flag. User libraries know neither: those that look
+/// (UCX) read it from the service level, where established RoCE adapters put it.
 fn add_header(entry: &mut CompletionEntry, dgid: Gid, rules: &SendRules) -> u32 {
     let (network, level) = match dgid.to_ipv4() {
         Some(_) => (network_header::IPV4, header_level::IPV4),

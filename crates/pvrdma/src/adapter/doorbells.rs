@@ -1,9 +1,9 @@
-//! Doorbells: what a word says, and what hides behind words that were overwritten.
+//! Doorbells: serving a word, and finding what overwritten words asked for.
 //!
-//! A write to a trapped page arrives whole. A mapped page is memory with one word for all queue
-//! pairs of a program, one for its completion queues and one for its shared receive queues, and the
-//! next doorbell overwrites the last. So a word seen there is served at once and then taken as a
-//! hint: every ring of the context is looked at once more, a slice in each poll.
+//! Each write to a trapped page arrives. A mapped page is memory with one word for all queue pairs of a program, one
+//! for its completion queues and one for its shared receive queues, and the next doorbell overwrites the last. So a
+//! word seen there is served at once, and is also a hint: every ring of the context is looked at once more, a slice in
+//! each poll.
 
 use vrdma_adapter::{Failing, Publishing, Sending};
 use vrdma_memory::SharedPages;
@@ -22,8 +22,8 @@ const PAGES_PER_POLL: usize = 64;
 const SCAN_SLICE: usize = 32;
 
 impl Adapter {
-    /// A doorbell rung in page `page`. What it causes is still in the engine: publish afterwards.
-    /// Doorbells race with destruction, so one for nothing is only counted.
+    /// Serves a doorbell rung in page `page`. Its effects are still in the engine: publish afterwards.
+    /// Doorbells race with destruction, so one that names no object is only counted.
     pub(crate) fn ring(&mut self, turn: Turn<'_, '_>, page: u32, doorbell: Doorbell, value: u32) {
         let Some(owner) = self.contexts.at_page(page).map(|context| context.owner) else {
             self.violations.doorbells += 1;
@@ -45,7 +45,7 @@ impl Adapter {
         let qp = self.qps.get_mut(id.0)?;
         may_ring(owner, qp.owner())?;
         let state = self.core.hca.qp_state(id)?;
-        // Between a reset and its return the guest's indices are still those of before.
+        // Until the command that resets returns, the guest's indices are still the old ones.
         if state == QpState::Reset {
             return Some(());
         }
@@ -95,7 +95,7 @@ impl Adapter {
         Some(())
     }
 
-    /// A fresh context finds nothing of its predecessor in its page.
+    /// Clears the doorbells of a page, so that a new context finds nothing of its predecessor there.
     pub(crate) fn clear_doorbells(&mut self, page: u32) {
         if let Some(pages) = &self.doorbell_pages {
             for doorbell in Doorbell::ALL {
@@ -104,7 +104,7 @@ impl Adapter {
         }
     }
 
-    /// Takes the completion doorbell of a mapped page and answers how often it was touched.
+    /// Takes the completion doorbell of a mapped page and returns how often the page was touched.
     pub(super) fn hear(&mut self, turn: Turn<'_, '_>, owner: Owner) -> Touches {
         let page = self.contexts.page_of(owner);
         self.take_and_ring(turn, page, Doorbell::Cq);
@@ -142,7 +142,7 @@ impl Adapter {
         }
     }
 
-    /// The word may have overwritten others.
+    /// Schedules a look at what `doorbell` may hide: the word may have overwritten others.
     fn look_behind(&mut self, page: u32, doorbell: Doorbell) {
         let Some(context) = self.contexts.at_page(page) else {
             return;
@@ -209,7 +209,7 @@ fn may_ring(page: Owner, object: Owner) -> Option<()> {
     (page == Owner::KERNEL || page == object).then_some(())
 }
 
-/// Takes a word away, so that the next one can be told from it. Looking first keeps the cache line
+/// Takes a word away, so that the next one can be told from it. The load before the exchange keeps the cache line
 /// shared with the guest while nothing happens.
 fn take_word(pages: &SharedPages, offset: usize) -> u32 {
     match pages.load_u32(offset) {

@@ -8,8 +8,8 @@ use crate::abi::event::{EventCode, EventEntry};
 use crate::abi::register::Vector;
 use crate::queue::RingError;
 
-/// How often a bogus index in a device ring is forgiven before the device gives up: the driver
-/// never writes one, and a torn page table is not repaired by waiting.
+/// How often an invalid index in a device ring is tolerated before the device gives up: the driver never writes one,
+/// and waiting does not repair a torn page table.
 const RING_FAULTS_MAX: u32 = 16;
 
 impl Adapter {
@@ -27,7 +27,7 @@ impl Adapter {
         self.flush_events(turn);
     }
 
-    /// Both rings go on behind what the guest was shown.
+    /// Continues both rings after the last entry that the guest was shown.
     pub(crate) fn resume_rings(&mut self, turn: Turn<'_, '_>) {
         let events = self.events.resume(turn.memory);
         let notifications = self.notifications.resume(turn.memory);

@@ -1,4 +1,4 @@
-//! What the guest's rings do for the machine that runs an adapter.
+//! The guest's rings, as the front end of the machine that runs an adapter.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ impl FrontEnd for Adapter {
         Some(&mut self.qps.get_mut(id.0)?.run)
     }
 
-    /// A guest is one user, its programs are clients.
+    /// The client that a queue pair belongs to: a guest is one user, and its programs are clients.
     fn client_of(&self, id: QpId) -> Option<Client> {
         let owner = self.qps.get(id.0)?.owner();
         Some(Client { user: 0, owner })
@@ -94,7 +94,7 @@ impl FrontEnd for Adapter {
             return Ok(None);
         };
         let fetched = srq.fetch(turn.memory)?;
-        // What is to be recorded first is shown with the completion.
+        // With a journal, released slots are shown with the completion, after they are recorded.
         if self.journal.is_none() {
             srq.show_released(turn.memory)?;
         }
@@ -256,13 +256,13 @@ impl FrontEnd for Adapter {
 }
 
 impl Adapter {
-    /// The guest destroys a queue that is still in use: that is refused, but it frees the pages all
-    /// the same, so they are not touched any more.
+    /// Stops the use of a queue that the guest destroys although it is in use: the command is refused, but the guest
+    /// frees the pages all the same, so they are not touched any more.
     pub(crate) fn withdraw_cq(&mut self, turn: Turn<'_, '_>, id: CqId) {
         self.fail_cq(turn, id, RingError::Withdrawn);
     }
 
-    /// As [`withdraw_cq`](Self::withdraw_cq).
+    /// Like [`withdraw_cq`](Self::withdraw_cq), for a shared receive queue.
     pub(crate) fn withdraw_srq(&mut self, turn: Turn<'_, '_>, id: SrqId) {
         self.fail_srq(turn, id, RingError::Withdrawn);
     }

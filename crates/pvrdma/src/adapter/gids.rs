@@ -1,14 +1,14 @@
-//! Which GIDs the guest has bound, and telling the switch about changes.
+//! The GIDs that the guest has bound, and the changes that the switch is told.
 
 use std::collections::VecDeque;
 
 use vrdma_adapter::GidChange;
 use vrdma_wire::Gid;
 
-/// Changes that wait to be taken. Beyond that the whole table is told anew, which is bounded.
+/// Most changes that wait to be taken. Beyond that, the whole table is reported again, which is bounded.
 const CHANGES_MAX: usize = 512;
 
-/// The table, by index.
+/// The GID table, by index.
 pub(crate) struct GidLedger {
     entries: Vec<Option<Gid>>,
     changes: VecDeque<GidChange>,
@@ -23,7 +23,7 @@ impl GidLedger {
         }
     }
 
-    /// Puts a GID into an entry, over what was there, or empties the entry.
+    /// Puts a GID into an entry, replacing the one there, or empties the entry.
     pub(crate) fn set(&mut self, index: u8, gid: Option<Gid>) {
         let Some(entry) = self.entries.get_mut(usize::from(index)) else {
             return;
@@ -55,7 +55,7 @@ impl GidLedger {
         self.changes.extend(bound.map(|gid| GidChange::Bound(*gid)));
     }
 
-    /// The oldest change that was not taken.
+    /// Takes the oldest change that was not taken.
     pub(crate) fn take_change(&mut self) -> Option<GidChange> {
         self.changes.pop_front()
     }

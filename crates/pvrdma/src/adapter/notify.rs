@@ -1,8 +1,8 @@
-//! Completion notifications: what the arming rules are shown, and doing what they say.
+//! Completion notifications: asking the arming rules, and carrying out their verdicts.
 //!
-//! [`crate::arming`] decides when a queue's owner is to be told. It is shown the owner's consumer
-//! index and how often the doorbell page was touched; here are the page, the deadlines that it
-//! asks for, and the notification ring.
+//! [`crate::arming`] decides when a queue's owner is to be told, from the owner's consumer index and the number of
+//! words seen in the doorbell page. This module has the page, the deadlines that the rules ask for, and the
+//! notification ring.
 
 use std::collections::BTreeSet;
 
@@ -15,24 +15,24 @@ use crate::abi::event::NotifyEntry;
 use crate::arming::{Arming, CqState, Touches, Verdict};
 use crate::object::context::Contexts;
 
-/// Queues looked at in one poll: a few microseconds.
+/// Most queues looked at in one poll: a few microseconds.
 const WATCH_SLICE: usize = 64;
 
-/// When to look again at which queue; each is in it at most once.
+/// Queues to look at again, by time; each is in it at most once.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     due: BTreeSet<(Time, CqId)>,
 }
 
 impl Watch {
-    /// Forgets a queue whose entry is at `at`.
+    /// Forgets a queue that is due at `at`.
     pub(crate) fn forget(&mut self, at: Option<Time>, id: CqId) {
         if let Some(at) = at {
             self.due.remove(&(at, id));
         }
     }
 
-    /// When the next of them is due.
+    /// Time at which the next queue is due.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.due.first().map(|(at, _)| *at)
     }
@@ -44,7 +44,7 @@ impl Watch {
 }
 
 impl Adapter {
-    /// Does what the arming rules said about a queue.
+    /// Carries out a verdict of the arming rules about a queue.
     pub(super) fn obey(&mut self, turn: Turn<'_, '_>, id: CqId, verdict: Verdict) {
         match verdict {
             Verdict::Notify => {
@@ -57,7 +57,7 @@ impl Adapter {
         }
     }
 
-    /// An earlier entry stays: looking early does no harm, and moving entries costs.
+    /// Looks at a queue by `deadline`. An earlier entry stays: looking early does no harm, and moving entries costs.
     fn watch_by(&mut self, id: CqId, deadline: Time) {
         let Some(cq) = self.cqs.get_mut(id.0) else {
             return;
@@ -69,7 +69,8 @@ impl Adapter {
         }
     }
 
-    /// Words of trapped pages all arrive: there is none to wait for.
+    /// Waits for the next word in the page of a mapped queue. Of a trapped page each word arrives, so there is none to
+    /// wait for.
     fn wait_for_word(&mut self, id: CqId) {
         if self.doorbell_pages.is_some()
             && let Some(cq) = self.cqs.get(id.0)
@@ -93,7 +94,7 @@ impl Adapter {
         true
     }
 
-    /// Shows a queue to the arming rules as it is now, and does what they say.
+    /// Shows the current state of a queue to the arming rules, and carries out their verdict.
     pub(crate) fn show(
         &mut self,
         turn: Turn<'_, '_>,
@@ -103,7 +104,7 @@ impl Adapter {
         let Some(cq) = self.cqs.get_mut(id.0).filter(|cq| !cq.dead) else {
             return;
         };
-        // Of a context that is gone: its pages may be another's by now.
+        // The context is gone: its pages may belong to another one by now.
         if !self.contexts.contains(cq.owner) {
             return;
         }
@@ -117,7 +118,7 @@ impl Adapter {
         }
     }
 
-    /// A context got another queue.
+    /// Counts one more queue of a context.
     pub(crate) fn count_cq(&mut self, owner: Owner) {
         if let Some(context) = self.contexts.get_mut(owner) {
             context.cqs += 1;
@@ -130,13 +131,13 @@ impl Adapter {
         self.notifications.retain(|entry| entry.cq.get() != id.0);
     }
 
-    /// When a watched queue is due.
+    /// Time at which the next watched queue is due.
     pub(super) fn watch_deadline(&self) -> Option<Time> {
         self.watch.deadline()
     }
 }
 
-/// How often the doorbell page of a context was touched.
+/// Number of words seen in the doorbell page of a context.
 pub(super) fn touches(contexts: &mut Contexts, owner: Owner) -> Touches {
     contexts
         .get_mut(owner)

@@ -166,7 +166,7 @@ fn a_mapped_doorbell_serves_the_queue_pairs_it_overwrote() {
     let mut guest = mapped();
     let (mut link, other) = (guest.link(1, 64), 4);
     link.post(&guest, &link.write(1), 64);
-    // The word that is left names another queue pair.
+    // The word in the page now names another queue pair.
     guest.store_doorbell(1, Doorbell::Qp, other | SEND);
     guest.run();
     assert_eq!(link.drain(&guest), [(1, 0)]);

@@ -1,6 +1,6 @@
-//! What the owner of a CQ usually does: poll it, or sleep until it is told.
+//! The usual behaviour of a CQ's owner: polling, or sleeping until it is told.
 //!
-//! Only ever a guess. It decides how long a maybe-armed CQ waits, never whether it is notified.
+//! This is always a guess. It decides how long a maybe-armed CQ waits, never whether it is notified.
 
 use core::time::Duration;
 
@@ -8,11 +8,11 @@ use vrdma_verbs::Time;
 
 use super::PATIENCE;
 
-/// After so many watches in a row that nobody woke up for, the guest is a sleeper.
+/// After this many watches in a row that end with a notification, the guest counts as a sleeper.
 const SLEEPER_AFTER: u8 = 3;
 
-/// One in so many of a sleeper's completions is watched all the same, to notice that it polls now. The
-/// price is one [`PATIENCE`] in so many notifications.
+/// One in this many of a sleeper's completions is watched all the same, to notice when it polls. The price is one
+/// [`PATIENCE`] in as many notifications.
 const PROBE_EVERY: u8 = 32;
 
 /// A poller's patience doubles up to 2^5 times [`PATIENCE`], about 1 ms: its vCPU may be off its core
@@ -23,18 +23,18 @@ const DOUBLINGS_MAX: u8 = 5;
 /// of them show a poller.
 const POLLS_OF_A_POLLER: u8 = 4;
 
-/// A POLL is news for that long; later its writer may have gone to sleep.
+/// How long a POLL counts as recent; after that the program may have gone to sleep.
 const POLL_IS_NEWS: Duration = Duration::from_micros(64);
 
-/// The memory of one CQ.
+/// What is remembered of one CQ.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Habit {
     last_poll: Time,
     /// POLLs seen since the last notification or ARM.
     polls: u8,
-    /// Watches that ended with a notification, in a row.
+    /// Successive watches that ended with a notification.
     overslept: u8,
-    /// Doublings of the patience.
+    /// Number of times that the patience was doubled.
     doublings: u8,
     /// Notifications since the last probe.
     unprobed: u8,
@@ -51,7 +51,7 @@ impl Habit {
         }
     }
 
-    /// How long to wait for the guest to look by itself; `None` for a sleeper.
+    /// How long to wait until the guest looks without being told; `None` for a sleeper.
     pub(super) fn patience(&mut self, now: Time) -> Option<Duration> {
         if self.overslept < SLEEPER_AFTER {
             return Some(PATIENCE * (1 << self.doublings));
@@ -62,7 +62,7 @@ impl Habit {
         None
     }
 
-    /// An ARM was seen: somebody means to sleep.
+    /// Notes an ARM: a thread is about to sleep.
     pub(super) fn armed(&mut self) {
         self.overslept = SLEEPER_AFTER;
         self.doublings = 0;
@@ -100,7 +100,7 @@ impl Habit {
 
 #[cfg(test)]
 impl Habit {
-    /// Somebody who slept through the last watches and whose next completion is no probe.
+    /// The habit of an owner that slept through the last watches and whose next completion is no probe.
     pub(super) const fn sleeper() -> Self {
         Self {
             overslept: SLEEPER_AFTER,

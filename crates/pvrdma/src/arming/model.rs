@@ -1,5 +1,4 @@
-//! Every interleaving of guest and device, tried: no guest thread may sleep for ever beside an
-//! unconsumed completion.
+//! Tries every interleaving of guest and device: no guest thread may sleep for ever beside an unconsumed completion.
 //!
 //! ```text
 //!   vCPU 0: thread of CQ 0 ──► store buffer ──┐                ┌─► swap, dispatch
@@ -8,9 +7,9 @@
 //!                                                                  deadline of a watch
 //! ```
 //!
-//! Stores of a vCPU become visible in order, but any time later, also after its later loads (x86). A
-//! state in which nothing can happen any more is an end; at each end the ring of every sleeping thread
-//! must be empty. Deliberately broken devices must be caught.
+//! Stores of a vCPU become visible in order, but any time later, also after its later loads (x86). An end is a state in
+//! which nothing can happen any more. At each end the ring of every sleeping thread must be empty. Deliberately broken
+//! devices must be caught.
 
 mod device;
 mod guest;
@@ -22,17 +21,17 @@ use super::habit::Habit;
 use device::{Device, Flaw, Order};
 use guest::{Thread, Waiting};
 
-/// CQs, threads and vCPUs.
+/// Number of CQs, of threads and of vCPUs.
 const QUEUES: usize = 2;
 
-/// What both sides can touch.
+/// The state that guest and device share.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 struct Shared {
-    /// The CQ word of the page: which CQ, and what.
+    /// The CQ word of the page: index of the CQ, and the doorbell.
     word: Option<(usize, super::CqDoorbell)>,
     producer: [u32; QUEUES],
     consumer: [u32; QUEUES],
-    /// A completion event that the thread has not fetched.
+    /// Whether there is a completion event that the thread has not fetched.
     event: [bool; QUEUES],
 }
 
@@ -44,7 +43,7 @@ struct World {
 }
 
 impl World {
-    /// All states that can come next; empty at an end.
+    /// All possible next states; empty at an end.
     fn successors(&self) -> Vec<Self> {
         let mut next = Vec::new();
         for index in 0..QUEUES {
@@ -92,8 +91,8 @@ impl World {
     }
 }
 
-/// Visits everything reachable; the end that loses a wake-up, if there is one. States are remembered
-/// by 64 bits of hash: with ten million of them, one is overlooked with a chance of 1 in 10^5.
+/// Visits all reachable states; the error is an end that loses a wake-up. States are remembered by 64 bits of hash:
+/// with ten million of them, one is overlooked with a chance of 1 in 10^5.
 fn search(start: World) -> Result<usize, Box<World>> {
     let hash = |world: &World| BuildHasherDefault::<DefaultHasher>::default().hash_one(world);
     let mut seen = HashSet::from([hash(&start)]);
@@ -108,11 +107,11 @@ fn search(start: World) -> Result<usize, Box<World>> {
     Ok(seen.len())
 }
 
-/// What a habit may say: notify at once, or watch.
+/// All answers of a habit: notify at once, or watch.
 const HABITS: [Habit; 2] = [Habit::sleeper(), Habit::new()];
 
-/// Completions for a thread and the one beside it. A second one shows whether the first left something
-/// behind; two sleepers have states enough with one each.
+/// Completions for a thread and for the other one. A second completion shows whether the first left something behind;
+/// two sleepers have enough states with one each.
 fn completions(idioms: [Waiting; QUEUES]) -> [u8; QUEUES] {
     match idioms[1] {
         Waiting::Poll => [2, 1],
@@ -175,7 +174,7 @@ fn two_sleepers_share_the_page() {
     never_loses([Waiting::ArmDrainSleep; QUEUES], Order::SwapLast);
 }
 
-/// The model is worth something only if it sees what is wrong.
+/// A model is worth something only if it finds errors.
 #[test]
 fn every_flaw_is_caught() {
     for flaw in Flaw::ALL {

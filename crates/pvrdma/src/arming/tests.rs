@@ -1,4 +1,4 @@
-//! Scripts: what is rung, published and consumed when, and what the device answers.
+//! Scripts of doorbells, publications and consumption, with the verdicts that the device must give.
 
 use core::time::Duration;
 
@@ -64,7 +64,7 @@ impl Script {
         self.arming.rung(word, self.state(), self.now)
     }
 
-    /// A word that names another CQ of the page.
+    /// Counts a word that names another CQ of the page.
     fn overwritten(&mut self) -> &mut Self {
         self.touches.touch();
         self
@@ -192,7 +192,7 @@ fn solicited_arming_passes_over_ordinary_completions() {
     assert_eq!(cq.consume().publish_as(true), Verdict::Notify);
 }
 
-/// The word in the page may hide an ARM, but hardly does.
+/// The word in the page may hide an ARM, but that is unlikely.
 #[test]
 fn mapped_solicited_arming_is_patient_with_ordinary_completions() {
     let mut cq = Script::mapped();
@@ -220,7 +220,7 @@ fn trapped_polls_never_arm() {
     }
 }
 
-/// A posted doorbell write may be handled after the guest has polled for the last time.
+/// A trapped doorbell write may be handled after the guest has polled for the last time.
 #[test]
 fn trapped_arm_over_unconsumed_completions_notifies_in_the_end() {
     let mut cq = Script::trapped();
@@ -229,7 +229,7 @@ fn trapped_arm_over_unconsumed_completions_notifies_in_the_end() {
     assert_eq!(cq.at(20_000).poll(), Verdict::Notify);
 }
 
-/// A turn of a thread that sleeps, whose ARM is always overwritten by its POLL.
+/// One round of a thread that sleeps, whose ARM is always overwritten by its POLL.
 fn sleep_once(cq: &mut Script) -> Verdict {
     let _ = cq.ring(CqDoorbell::Poll);
     let verdict = cq.pass(500).publish();
@@ -250,7 +250,7 @@ fn a_sleeper_is_learnt_in_three_turns_and_probed_now_and_then() {
     assert_eq!(immediate, 310, "3 to learn, a probe in 32 of the other 320");
 }
 
-/// A turn of a thread that polls; the completion is consumed after `late` microseconds.
+/// One round of a thread that polls; the completion is consumed after `late` microseconds.
 fn poll_once(cq: &mut Script, late: u64) -> u32 {
     for _ in 0..5 {
         let _ = cq.pass(1).ring(CqDoorbell::Poll);
@@ -270,7 +270,7 @@ fn a_busy_poller_is_left_alone() {
     assert_eq!(notified, 0);
 }
 
-/// Its vCPU loses its core for 4 ms at every tenth completion.
+/// The poller's vCPU loses its core for 4 ms at every tenth completion.
 #[test]
 fn a_poller_that_is_descheduled_costs_one_notification_each_time() {
     let mut cq = Script::mapped();

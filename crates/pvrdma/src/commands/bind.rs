@@ -28,7 +28,7 @@ pub(super) fn destroy(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Re
     Ok(Reply::none())
 }
 
-/// Indices travel as bytes in work requests; whether the table is that long, the engine knows.
+/// Checks that an index fits a byte, as in work requests; the engine checks it against the table's length.
 fn index(index: u32) -> Result<u8, Errno> {
     index.try_into().map_err(|_| Errno::Invalid)
 }

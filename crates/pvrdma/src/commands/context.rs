@@ -25,8 +25,8 @@ pub(super) fn create(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Res
     }))
 }
 
-/// BAR 2 is aligned to its size, so the frame number's low bits are the page's index. Drivers before
-/// version 19 fill only the lower half of the field.
+/// The doorbell page for a frame number: BAR 2 is aligned to its size, so the low bits are the page's index. Drivers
+/// before version 19 fill only the lower half of the field.
 fn page_of(pfn: u64, adapter: &Adapter) -> u32 {
     let pfn = match adapter.driver_version {
         0..version::PFN_64 => pfn & u64::from(u32::MAX),

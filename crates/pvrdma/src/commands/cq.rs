@@ -38,7 +38,7 @@ pub(super) fn create(
     }))
 }
 
-/// Our half of a queue that a request asks for.
+/// Makes the device's part of the queue that a request asks for.
 pub(crate) fn make(
     quota: &Quota,
     limits: &DeviceLimits,
@@ -60,7 +60,7 @@ pub(crate) fn make(
     })
 }
 
-/// Entries and pages, when the entries fit the pages.
+/// Number of entries and of pages, if the entries fit the pages.
 fn geometry(limits: &DeviceLimits, request: &CreateCq) -> Result<(u32, u32), Errno> {
     let (entries, pages) = (request.cqe.get(), request.nchunks.get());
     require(entries.is_power_of_two())?;
@@ -70,7 +70,7 @@ fn geometry(limits: &DeviceLimits, request: &CreateCq) -> Result<(u32, u32), Err
     Ok((entries, pages))
 }
 
-/// Linux never resizes.
+/// Refuses: Linux never resizes.
 pub(super) fn resize(_: &mut Adapter, _: Turn<'_, '_>, _: &Body) -> Result<Reply, Errno> {
     Err(Errno::NotSupported)
 }

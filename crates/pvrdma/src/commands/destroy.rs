@@ -1,4 +1,4 @@
-//! What goes with an object: our half of it, its doorbells and what waits about it.
+//! Removes the state that goes with an object: the device's part of it, its doorbells, and events that wait about it.
 
 use vrdma_adapter::Sending;
 use vrdma_verbs::Reaped;
@@ -39,12 +39,12 @@ pub(super) fn forget_srq(adapter: &mut Adapter, id: SrqId) {
     adapter.forget_events(SRQ_EVENTS, id.0);
 }
 
-/// A context is gone: at once for everybody, and its objects in later polls.
+/// Retires a context: it is gone at once, and its objects are freed in later polls.
 pub(super) fn forget_owner(adapter: &mut Adapter, owner: Owner) {
     adapter.core.hca.retire_owner(owner);
 }
 
-/// The engine has freed an object of a context that is gone.
+/// Forgets an object that the engine has freed, of a context that is gone.
 pub(crate) fn forget(adapter: &mut Adapter, reaped: Reaped) {
     match reaped {
         Reaped::Qp(id) => forget_qp(adapter, id),

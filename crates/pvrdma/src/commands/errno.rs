@@ -1,4 +1,4 @@
-//! Why a command was refused, with Linux's numbers for readable guest logs.
+//! Reasons for refusing a command, with Linux's numbers, so that guest logs are readable.
 
 use vrdma_verbs::Error;
 
@@ -12,11 +12,11 @@ pub(crate) enum Errno {
     NoMemory = 12,
     /// A page directory, a slot or the shared region cannot be reached.
     Fault = 14,
-    /// In use.
+    /// The object is in use.
     Busy = 16,
-    /// A value that is not allowed.
+    /// A value is not allowed.
     Invalid = 22,
-    /// Unknown, or deliberately not done.
+    /// Unknown, or deliberately not supported.
     NotSupported = 95,
 }
 
@@ -35,7 +35,7 @@ impl From<Error> for Errno {
     }
 }
 
-/// `Invalid` unless the condition holds.
+/// Checks a condition; the error is `Invalid`.
 pub(super) fn require(condition: bool) -> Result<(), Errno> {
     condition.then_some(()).ok_or(Errno::Invalid)
 }

@@ -17,18 +17,18 @@ use crate::kept::Kind;
 use crate::object::Mr;
 use crate::quota::Charge;
 
-/// Memory-window binding and huge pages: known, and without a meaning here.
+/// Memory-window binding and huge pages: accepted, without a meaning here.
 const ACCESS_IGNORED: u32 = 16 | 128;
 /// `IB_ACCESS_OPTIONAL`: hints such as relaxed ordering.
 const ACCESS_OPTIONAL: u32 = 0x3ff0_0000;
 
-/// Tables of a page directory that are read at once: 4096 pages, which takes 20 us, and several times that on a slow
-/// machine. A neighbour waits that long.
+/// Tables of a page directory that are read in one piece: 4096 pages, which takes 20 us, and several times that on a
+/// slow machine. Other adapters of the shard wait that long.
 const TABLES_AT_ONCE: usize = 8;
 
 type Spec = (MrSpec<Region>, Option<Charge>);
 
-/// A program's region, whose pages are being read.
+/// The registration of a program's region whose pages are being read.
 pub(super) struct Registration {
     pd: PdId,
     start: u64,
@@ -71,7 +71,7 @@ fn register(
     }))
 }
 
-/// The rights that a mask names; bits that would change what a registration means are refused.
+/// The rights in a mask; bits that would change what a registration means are refused.
 fn access(flags: u32) -> Result<Access, Errno> {
     let meant = flags & !(ACCESS_IGNORED | ACCESS_OPTIONAL);
     Access::from_bits(meant).ok_or(Errno::Invalid)
@@ -105,7 +105,7 @@ fn unreadable(_: PageError) -> Errno {
 }
 
 impl Registration {
-    /// Reads some more pages; true once it has all.
+    /// Reads more pages; true when all are read.
     pub(super) fn go_on(&mut self, turn: Turn<'_, '_>) -> Result<bool, Errno> {
         let done = self.walk.go_on(turn.memory, TABLES_AT_ONCE);
         done.map_err(unreadable)
@@ -125,7 +125,7 @@ impl Registration {
     }
 }
 
-/// The page count of the request, when it is what the range takes.
+/// The page count of the request, if it matches the range.
 fn pages_spanned(request: &CreateMr) -> Option<u32> {
     let (start, length) = (request.start.get(), request.length.get());
     start.checked_add(length)?;

@@ -13,8 +13,8 @@ use crate::config::DeviceLimits;
 const PORT: u8 = 1;
 const STATE_ACTIVE: u32 = 4;
 const PHYSICAL_LINK_UP: u8 = 5;
-/// 8X at 50 Gbit/s a lane: what a program may plan with. UCX shares it among a guest's ranks, and copies large messages in
-/// pieces of 8 KiB where 7 GB/s or less are left. Libraries of older guests know no higher speed.
+/// 8X at 50 Gbit/s a lane: the speed that a program may expect. UCX shares it among a guest's ranks, and copies large
+/// messages in pieces of 8 KiB if that leaves 7 GB/s or less. Libraries of older guests know no higher speed.
 const WIDTH_8X: u8 = 4;
 const SPEED_HDR: u8 = 64;
 /// Full member of the default partition.

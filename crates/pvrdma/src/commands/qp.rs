@@ -45,7 +45,7 @@ pub(super) fn create(
     Ok(created(adapter, id, sizes))
 }
 
-/// Our half of a queue pair that a request asks for, as if it were the kernel's.
+/// Makes the device's part of the queue pair that a request asks for, as if the kernel owned it.
 pub(crate) fn make(
     quota: &Quota,
     limits: &DeviceLimits,
@@ -97,7 +97,7 @@ fn spec(request: &CreateQp) -> Result<QpSpec, Errno> {
 fn created(adapter: &Adapter, id: QpId, sizes: QpSizes) -> Reply {
     let qpn = adapter.core.hca.qpn(id).expect("it was created just now");
     if adapter.driver_version < version::QP_HANDLE {
-        // Such a driver takes the number for the handle; but QP1's is known to everybody.
+        // Such a driver takes this number for the handle. They only differ for QP1, whose number everybody knows.
         return Reply::with(&CreatedQpV1 {
             qpn: id.0.into(),
             sizes,

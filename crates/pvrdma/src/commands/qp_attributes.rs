@@ -1,6 +1,6 @@
-//! Queue pair attributes between the guest's layout and the engine's.
+//! Queue pair attributes, converted between the guest's layout and the engine's.
 //!
-//! Attributes that the mask does not name hold garbage, so a value is only judged when it is named.
+//! Attributes that the mask does not name hold garbage, so only those that it names are checked.
 
 use vrdma_verbs::attr::{Access, Address, AttrMask, PathMigration, QpAttr, QpState};
 use vrdma_wire::{Gid, Mtu, Psn, Qkey, Qpn};
@@ -11,10 +11,10 @@ use crate::abi::request::ModifyQp;
 use crate::abi::response::QpSizes;
 
 const GRH_PRESENT: u8 = 1;
-/// 20 bits.
+/// Mask of the 20-bit flow label.
 const FLOW_LABEL: u32 = 0x000f_ffff;
 
-/// The attributes that the mask names; the others are meaningless.
+/// Parses the attributes that the mask names; the others are meaningless.
 pub(super) fn parse(request: &ModifyQp) -> Result<(QpAttr, AttrMask), Errno> {
     let mask = AttrMask::from_bits(request.attr_mask.get()).ok_or(Errno::Invalid)?;
     let raw = &request.attrs;
@@ -42,7 +42,7 @@ fn state(code: u32) -> Result<QpState, Errno> {
     QpState::from_code(code).ok_or(Errno::Invalid)
 }
 
-/// The attributes of which any bits make a value; ranges are the engine's business.
+/// The attributes for which any bits are a value; the engine checks ranges.
 fn plain(raw: &QpAttributes) -> QpAttr {
     QpAttr {
         sqd_event: raw.en_sqd_async_notify != 0,

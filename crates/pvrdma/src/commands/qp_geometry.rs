@@ -13,10 +13,10 @@ use crate::config::DeviceLimits;
 use crate::queue::work::{WorkArea, recv_stride, send_stride};
 use crate::ring::{RECV_STATE, SEND_STATE};
 
-/// Rings that fit.
+/// Rings that fit their pages.
 pub(super) struct Geometry {
     pub(super) sizes: QpSizes,
-    /// All of them.
+    /// Number of pages in all.
     pub(super) pages: u32,
     pub(super) send: WorkArea,
     pub(super) recv: Option<WorkArea>,

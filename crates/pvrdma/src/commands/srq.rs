@@ -38,7 +38,7 @@ pub(super) fn create(
     }))
 }
 
-/// Our half of a queue that a request asks for, as if it were the kernel's.
+/// Makes the device's part of the queue that a request asks for, as if the kernel owned it.
 pub(crate) fn make(
     quota: &Quota,
     limits: &DeviceLimits,
@@ -61,7 +61,7 @@ pub(crate) fn make(
     })
 }
 
-/// The ring, when the request's numbers go together.
+/// The ring, if the numbers of the request are consistent.
 fn geometry(limits: &DeviceLimits, request: &CreateSrq) -> Result<WorkArea, Errno> {
     let (slots, sges) = (request.attrs.max_wr.get(), request.attrs.max_sge.get());
     require(request.srq_type == BASIC)?;

@@ -1,4 +1,4 @@
-//! Every command: its function, and whether the driver waits for the response interrupt.
+//! The table of commands: the function of each, and whether the driver waits for the response interrupt.
 
 use super::{Answer, Body, Errno, Outcome, Reply, bind, context, cq, mr, pd, port, qp, srq};
 use crate::abi::command::Command;
@@ -7,15 +7,15 @@ use crate::adapter::{Adapter, Turn};
 type AtOnce = fn(&mut Adapter, Turn<'_, '_>, &Body) -> Result<Reply, Errno>;
 type InPieces = fn(&mut Adapter, Turn<'_, '_>, &Body) -> Result<Answer, Errno>;
 
-/// How a command is executed.
+/// The function of a command.
 enum Run {
-    /// It is short.
+    /// A short command.
     AtOnce(AtOnce),
-    /// It may be long.
+    /// A command that may be long.
     InPieces(InPieces),
 }
 
-/// One row.
+/// One row of the table.
 pub(super) struct Entry {
     code: Command,
     pub(super) name: &'static str,
@@ -73,7 +73,7 @@ const fn unwaited(code: Command, name: &'static str, run: AtOnce) -> Entry {
     }
 }
 
-/// In the order of their codes.
+/// The rows, in the order of their codes.
 static TABLE: [Entry; 21] = [
     waited(Command::QueryPort, "QUERY_PORT", port::query),
     waited(Command::QueryPkey, "QUERY_PKEY", port::query_pkey),
@@ -98,7 +98,7 @@ static TABLE: [Entry; 21] = [
     unwaited(Command::DestroySrq, "DESTROY_SRQ", srq::destroy),
 ];
 
-/// The row of a code.
+/// The row for a code.
 pub(super) fn entry(code: u32) -> Option<&'static Entry> {
     let entry = TABLE.get(code as usize)?;
     (entry.code as u32 == code).then_some(entry)

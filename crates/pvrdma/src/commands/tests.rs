@@ -1,4 +1,4 @@
-//! Every command's good case and what it refuses (rules 9 to 42 of the reference).
+//! Each command's success and refusals (rules 9 to 42 of the reference).
 
 mod objects;
 mod queue_pairs;

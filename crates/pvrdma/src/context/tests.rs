@@ -23,7 +23,7 @@ fn context() -> Context {
     }
 }
 
-/// With a digest that is right.
+/// Replaces the digest by the right one.
 fn resealed(mut bytes: Vec<u8>) -> Vec<u8> {
     let digest = digest(&bytes);
     bytes[DIGEST_AT..HEAD_BYTES].copy_from_slice(&digest);
@@ -84,7 +84,7 @@ fn runs_are_whole_pages_inside_the_bus() {
     }
 }
 
-/// A device of this configuration with its driver's life begun.
+/// The context of a device of this configuration, activated by its driver.
 fn living(config: DeviceConfig) -> Context {
     let mut guest = Guest::activated(config);
     Context {

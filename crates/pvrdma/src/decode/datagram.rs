@@ -9,11 +9,10 @@ use super::send::part;
 use crate::abi::doorbell::HANDLE_MASK;
 use crate::abi::work::{AddressVector, DatagramPart, SendHeader};
 
-/// 20 bits.
+/// Mask of the 20-bit flow label.
 const FLOW_LABEL: u32 = 0x000f_ffff;
 
-/// The destination of a datagram of a queue pair in `pd`. Port, addresses and the source GID are for
-/// the engine to judge.
+/// Decodes the destination of a datagram of a queue pair in `pd`. The engine checks port, addresses and the source GID.
 pub(super) fn decode(header: &SendHeader, pd: PdId) -> Result<Datagram, Status> {
     let part: DatagramPart = part(header);
     let named_pd = PdId(part.av.port_pd.get() & HANDLE_MASK);

@@ -10,7 +10,7 @@ use vrdma_wire::Rkey;
 use super::send::part;
 use crate::abi::work::{FastRegisterPart, SendHeader};
 
-/// Pages of one fast-register region: the driver's own limit, which it advertises whatever we say.
+/// Most pages of one fast-register region: the driver's own limit, which it advertises whatever the device says.
 pub(crate) const PAGES_MAX: u32 = 128;
 /// The only page size, 4 KiB.
 const PAGE_SHIFT: u32 = 12;
@@ -40,7 +40,7 @@ pub(super) fn decode(
     })
 }
 
-/// The number of pages, when the range fits them.
+/// The number of pages, if the range fits them.
 fn check(part: &FastRegisterPart) -> Option<u32> {
     let pages = part.page_list_len.get();
     let offset = part.iova_start.get() % PAGE;

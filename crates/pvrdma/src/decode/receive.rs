@@ -7,7 +7,7 @@ use super::{Entry, FIRST_PIECE};
 use crate::abi::work::{RECV_HEADER_BYTES, RecvHeader};
 use crate::queue::RingError;
 
-/// Copies and decodes the entry of `stride` bytes at `address`, which may name `max_sge` buffers.
+/// Copies and decodes the entry of `stride` bytes at `address`, with at most `max_sge` buffers.
 pub(crate) fn decode(
     memory: &View<'_>,
     address: u64,

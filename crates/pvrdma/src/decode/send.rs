@@ -1,7 +1,7 @@
 //! Send entries.
 //!
-//! User libraries put their own opcode numbers into the ring, which agree with the device's only up
-//! to 6, so a user's queue pair may do nothing beyond that: see [`permits`].
+//! User libraries put their own opcode numbers into the ring. These agree with the device's only up to 6, so a user's
+//! queue pair may use no higher ones: see [`permits`].
 
 use vrdma_memory::{Region, View};
 use vrdma_verbs::object::{Owner, PdId, QpType};
@@ -15,18 +15,18 @@ use crate::abi::work::{
 };
 use crate::queue::RingError;
 
-/// What a queue pair may ask for.
+/// Limits and identity of a queue pair, for checking its requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SendRules {
-    /// Its service.
+    /// Service type.
     pub(crate) qp_type: QpType,
-    /// Its owner.
+    /// Context that owns the queue pair.
     pub(crate) owner: Owner,
-    /// Its protection domain.
+    /// Protection domain.
     pub(crate) pd: PdId,
-    /// Buffers of one request.
+    /// Most buffers of one request.
     pub(crate) max_sge: u32,
-    /// Buffers of one READ.
+    /// Most buffers of one READ.
     pub(crate) max_sge_rd: u32,
 }
 
@@ -73,12 +73,12 @@ fn check(header: &SendHeader, rules: &SendRules) -> Result<(), Status> {
         .ok_or(Status::LocQpOp)
 }
 
-/// Which opcodes a queue pair may use (reference section 8.3).
+/// Whether a queue pair may use an opcode (reference section 8.3).
 fn permits(rules: &SendRules, opcode: u32) -> bool {
     match rules.qp_type {
         QpType::Gsi => opcode == op::SEND,
         QpType::Ud => matches!(opcode, op::SEND | op::SEND_WITH_IMM),
-        // The command that makes queue pairs refuses these, as the stock driver does.
+        // CREATE_QP refuses UC, as the stock driver does.
         QpType::Uc => false,
         QpType::Rc => match opcode {
             0..=op::ATOMIC_FETCH_AND_ADD => true,
@@ -88,7 +88,7 @@ fn permits(rules: &SendRules, opcode: u32) -> bool {
     }
 }
 
-/// What is to be done, and where to for a datagram.
+/// Decodes the operation, and the destination if it is a datagram.
 #[inline]
 fn work(
     memory: &View<'_>,
@@ -123,7 +123,7 @@ fn operation(memory: &View<'_>, header: &SendHeader) -> Result<SendOp<Region>, S
     })
 }
 
-/// The union of an entry, read as the opcode says.
+/// The union of an entry, as the type for its opcode.
 pub(super) fn part<T: FromBytes + KnownLayout + Immutable>(header: &SendHeader) -> T {
     let (part, _) = T::read_from_prefix(&header.part).expect("every variant fits the union");
     part

@@ -1,8 +1,8 @@
-//! What the thread that serves the device calls over and over.
+//! The calls that the thread that serves the device makes again and again.
 //!
-//! `memory` is always a view of the device's own [`Space`](vrdma_memory::Space): one view serves a
-//! batch of calls. Nothing happens, and nothing is lost that would not be repeated, while the device
-//! is not active, is frozen, or must not master the bus.
+//! `memory` is always a view of the device's own [`Space`](vrdma_memory::Space): one view serves a batch of calls.
+//! While the device is not active, is frozen, or must not master the bus, nothing happens; nothing is lost that would
+//! not be repeated.
 
 use vrdma_adapter::{Publishing, Receiving, Sending};
 use vrdma_memory::{Region, View};
@@ -16,7 +16,7 @@ use crate::abi::doorbell::Doorbell;
 use crate::adapter::{Adapter, Turn};
 
 impl Device {
-    /// The adapter, while it may work.
+    /// The adapter, if it may work.
     fn working(&mut self) -> Option<&mut Adapter> {
         match &mut self.stage {
             Stage::Active(adapter, _) if self.config_space.bus_master() && !self.frozen => {
@@ -26,7 +26,7 @@ impl Device {
         }
     }
 
-    /// A doorbell that was written rather than mapped.
+    /// Serves a doorbell in a trapped page.
     pub(super) fn ring(&mut self, page: u64, doorbell: Doorbell, value: u32, now: Time) {
         let (Ok(page), Stage::Active(adapter, _)) = (u32::try_from(page), &mut self.stage) else {
             return;
@@ -45,8 +45,8 @@ impl Device {
         self.give_up_if_broken();
     }
 
-    /// Looks at mapped doorbells, timers and what waits for room in the guest's rings. True if
-    /// anything was done or is still to be done: call again before sleeping.
+    /// Looks at mapped doorbells, at timers, and at entries that wait for room in the guest's rings. True if anything
+    /// was done or is left to do: call again before sleeping.
     pub fn poll(&mut self, memory: &View<'_>, now: Time) -> bool {
         if self.frozen {
             return false;
@@ -65,11 +65,11 @@ impl Device {
         busy
     }
 
-    /// The next request unit for a peer. Deliver it, or copy its payload, before the next call: the
-    /// completion of a datagram is published then, and the guest may reuse the buffer.
+    /// Takes the next request unit for a peer. Deliver it, or copy its payload, before the next call: that publishes
+    /// the completion of a datagram, and the guest may reuse the buffer.
     ///
-    /// `paths` tells which peers are on this host and which behind a wire; a request to one of the
-    /// latter is one packet, see [`vrdma_verbs::packet`].
+    /// `paths` tells which peers are on this host and which behind an uplink; a request to the latter is one packet,
+    /// see [`vrdma_verbs::packet`].
     pub fn next_request(
         &mut self,
         memory: &View<'_>,
@@ -79,8 +79,8 @@ impl Device {
         self.working()?.next_request(Turn { memory, now }, paths)
     }
 
-    /// Executes or takes in a packet from a wire, of which the ICRC was checked. Packets of one
-    /// message are kept until its last one, or [`end_train`](Self::end_train). The answers are handed out by [`next_reply`](Self::next_reply).
+    /// Executes a packet from an uplink whose ICRC was checked, or keeps it: packets of one message are kept until its
+    /// last one, or [`end_train`](Self::end_train). [`next_reply`](Self::next_reply) returns the answers.
     pub fn receive(&mut self, memory: &View<'_>, packet: &Packet<'_>, now: Time) {
         self.batch_time = now;
         if let Some(adapter) = self.working() {
@@ -88,8 +88,8 @@ impl Device {
         }
     }
 
-    /// Takes in what [`receive`](Self::receive) kept to take it in with the packets that follow: call
-    /// it after each batch of packets.
+    /// Executes the packets that [`receive`](Self::receive) kept to handle them with those that follow: call it after
+    /// each batch of packets.
     pub fn end_train(&mut self, memory: &View<'_>, now: Time) {
         self.batch_time = now;
         if let Some(adapter) = self.working() {
@@ -97,22 +97,22 @@ impl Device {
         }
     }
 
-    /// Wires take packets again: queue pairs that waited for that go on.
+    /// Continues queue pairs that waited for an uplink to take packets again.
     pub fn path_has_room(&mut self) {
         if let Some(adapter) = self.working() {
             adapter.path_has_room();
         }
     }
 
-    /// The next packet of what is owed to peers behind a wire: ask after every batch of packets
-    /// received and after [`poll`](Self::poll), until there is none or the wire is full.
+    /// Takes the next packet that is owed to a peer behind an uplink. Call it after every batch of received packets and
+    /// after [`poll`](Self::poll), until there is none or the uplink is full.
     pub fn next_reply(&mut self, now: Time, paths: &mut impl Paths) -> Option<Reply<Region>> {
         self.working()?.next_reply(now, paths)
     }
 
-    /// Executes a peer's request, one of several in a row; [`end_row`](Self::end_row) comes before the peer gets an answer to
-    /// any of them. `source` is a view of the peer's memory, where the payload is, or the payload of a received packet. The
-    /// answer, if there is one, goes back to the peer; for `unheard` see
+    /// Executes a peer's request, one of several in a row; [`end_row`](Self::end_row) comes before the peer gets an
+    /// answer to any of them. `source` is a view of the peer's memory that holds the payload, or the payload of a
+    /// received packet. The answer, if there is one, goes back to the peer; for `unheard` see
     /// [`Hca::deliver_in_row`](vrdma_verbs::Hca::deliver_in_row).
     pub fn deliver_in_row(
         &mut self,
@@ -135,8 +135,8 @@ impl Device {
         }
     }
 
-    /// Takes a peer's answer. `source` is a view of the peer's memory, where READ data is, or
-    /// the payload of a received packet.
+    /// Takes a peer's answer. `source` is a view of the peer's memory that holds READ data, or the payload of a
+    /// received packet.
     pub fn respond(
         &mut self,
         memory: &View<'_>,
@@ -150,7 +150,7 @@ impl Device {
         }
     }
 
-    /// Shows the guest what the last units did.
+    /// Shows the guest the effects of the last units.
     pub(super) fn end_batch(&mut self) {
         let (now, may_work) = (self.batch_time, self.may_work());
         let Stage::Active(adapter, _) = &mut self.stage else {
@@ -165,7 +165,7 @@ impl Device {
         }
     }
 
-    /// When [`poll`](Self::poll) has something to do without a doorbell.
+    /// Time at which [`poll`](Self::poll) has something to do without a doorbell.
     pub fn next_deadline(&self) -> Option<Time> {
         match &self.stage {
             Stage::Active(adapter, _) if self.may_work() => adapter.next_deadline(),

@@ -6,8 +6,8 @@
 //!      ▲                               │ ▲
 //!      └───────────── thaw ────────────┘ └── keep_frozen: it is the other one, and waits for that
 //! ```
-//! Frozen, it is as a function that must not master the bus: what comes for it is as lost on a wire, and is sent
-//! again by peers. It tells of no addresses, and writes nothing down. It does not know where its records go.
+//! A frozen device acts like a function that must not master the bus: what arrives for it is lost, as on a wire, and
+//! peers send it again. It reports no address changes and writes no records. It does not know where its records go.
 
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +19,7 @@ use super::{Device, Stage};
 use crate::adapter::Turn;
 use crate::kept::SavedRecord;
 
-/// Keeps what is put, and nothing of what was there before.
+/// A journal that collects new records and has none from before.
 #[derive(Clone, Default)]
 struct Collected(Arc<Mutex<Vec<SavedRecord>>>);
 
@@ -30,7 +30,7 @@ impl Collected {
 }
 
 impl Journal for Collected {
-    /// A device that is written down at once puts each record once.
+    /// Puts a record. A device that is recorded at once puts each record once.
     fn put(&mut self, kind: u16, id: u32, bytes: &[u8]) -> bool {
         let mut records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = bytes.to_vec();
@@ -46,47 +46,48 @@ impl Journal for Collected {
 }
 
 impl Device {
-    /// Does nothing from now on, until it is [thawed](Self::thaw) or reset. The answer is what another device
-    /// needs to [go on](Self::resume) in its place, over a copy of the memory. Call it between turns, and with no
-    /// view of the space in this thread.
+    /// Freezes the device, until it is [thawed](Self::thaw) or reset. Returns the records that another device needs to
+    /// [go on](Self::resume) in its place, over a copy of the memory. Call it between turns, and with no view of the
+    /// space in this thread.
     pub fn freeze(&mut self) -> Vec<SavedRecord> {
         self.end_batch();
         let records = self.written_down();
         self.frozen = true;
-        // Who takes the context reads what the guest has, whatever its driver has just switched off.
+        // The receiver of the context reads guest memory, even if the driver has just switched bus mastering off.
         self.space.set_bus_master(true);
         records
     }
 
-    /// One that has just [gone on](Self::resume) in another's place does nothing yet, until it is [thawed](Self::thaw)
-    /// or reset. Where it will be written down has the records of the one in whose place it is: they count until then,
-    /// so call [`record_to`](Self::record_to) afterwards.
+    /// Keeps a device frozen that has just [gone on](Self::resume) in another's place, until it is [thawed](Self::thaw)
+    /// or reset. Its journal has the records of the device that it replaces. They count until then, so call
+    /// [`record_to`](Self::record_to) afterwards.
     pub fn keep_frozen(&mut self, journal: Option<Box<dyn Journal>>) {
         self.frozen = true;
         self.space.set_bus_master(true);
-        // Not the adapter's, which would write into it.
+        // The adapter does not get it, since it would write into it.
         self.journal = journal;
     }
 
-    /// Another device was made over the same memory, and is not to go on: whether it may be reached is this one's to say.
+    /// Takes the memory back from another device that was made over it and is not to go on: this device decides again
+    /// whether memory may be reached.
     pub fn reclaim_memory(&self) {
         self.space.set_bus_master(self.frozen || self.may_work());
     }
 
-    /// Its connections end as if their queues had failed: a flush, and an event for each. For one that has gone on in the
-    /// place of a device of long ago: peers have gone on, and would take what is new for what they had already.
+    /// Ends the connections as if their queues had failed: a flush, and an event for each. For a device that has gone
+    /// on from old records: its peers have gone further, and would take new messages for ones that they already have.
     pub fn end_connections(&mut self) {
         let Stage::Active(adapter, _) = &mut self.stage else {
             return;
         };
         for id in adapter.core.hca.connections() {
-            // One that is listed is there.
+            // Each QP in the list exists.
             let _ = adapter.core.hca.fail_qp(id);
             adapter.wake(id);
         }
     }
 
-    /// Goes on after [`freeze`](Self::freeze) as if nothing had been.
+    /// Goes on after [`freeze`](Self::freeze) as if nothing had happened.
     pub fn thaw(&mut self, now: Time) {
         if !mem::take(&mut self.frozen) {
             return;
@@ -104,7 +105,7 @@ impl Device {
         self.record();
     }
 
-    /// Whether it was frozen, and neither thawed nor reset.
+    /// Whether it is frozen: neither thawed nor reset since.
     pub fn is_frozen(&self) -> bool {
         self.frozen
     }

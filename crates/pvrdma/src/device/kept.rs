@@ -1,4 +1,4 @@
-//! The device's own record, and a device that goes on from records.
+//! The record of the device itself, and making a device from records.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,7 +16,7 @@ use crate::handshake::{Handshake, Terms};
 use crate::interrupts::Interrupts;
 use crate::kept::{Kind, Lost, Past, Registers, Revived, SavedRecord};
 
-/// Stages as numbers.
+/// Numbers of the stages.
 mod stage {
     pub(super) const RESET: u32 = 0;
     pub(super) const CONFIGURED: u32 = 1;
@@ -25,8 +25,8 @@ mod stage {
 }
 
 impl Device {
-    /// From now on it is written down there what another process needs to go on: first all that there is,
-    /// in the same batch. Call it between turns. Without room for it there is no [`journal`](Self::journal)
+    /// Writes the records that another process needs to go on to `journal` from now on: first everything that exists,
+    /// in the same batch. Call it between turns. If there is no room, there is no [`journal`](Self::journal)
     /// afterwards.
     pub fn record_to(&mut self, journal: Box<dyn Journal>) {
         match &mut self.stage {
@@ -39,7 +39,7 @@ impl Device {
         self.record();
     }
 
-    /// Where it is written down, unless there was no room.
+    /// The journal that records the device, unless there was no room.
     pub fn journal(&mut self) -> Option<&mut Box<dyn Journal>> {
         match &mut self.stage {
             Stage::Active(adapter, _) => adapter.journal.as_mut().or(self.journal.as_mut()),
@@ -47,7 +47,7 @@ impl Device {
         }
     }
 
-    /// Takes away where it is written down: another device goes on writing there.
+    /// Takes the journal away: another device goes on writing to it.
     pub fn take_journal(&mut self) -> Option<Box<dyn Journal>> {
         match &mut self.stage {
             Stage::Active(adapter, _) => adapter.take_journal().or_else(|| self.journal.take()),
@@ -55,7 +55,7 @@ impl Device {
         }
     }
 
-    /// It is written down there already.
+    /// Sets a journal that already has the device's records.
     pub(super) fn put_journal(&mut self, journal: Box<dyn Journal>) {
         match &mut self.stage {
             Stage::Active(adapter, _) => adapter.set_journal(Some(journal)),
@@ -63,8 +63,8 @@ impl Device {
         }
     }
 
-    /// Records the registers. Call it when they were written, before whoever wrote them hears of it. A frozen device's
-    /// are recorded when it is thawed.
+    /// Records the registers. Call it after they were written, before the writer is told. The registers of a frozen
+    /// device are recorded when it is thawed.
     pub fn record(&mut self) {
         if self.frozen {
             return;
@@ -81,7 +81,7 @@ impl Device {
         }
     }
 
-    /// Nobody is to go on with this device: its records are removed.
+    /// Stops recording: no device is to go on from these records, and they are removed.
     pub fn stop_recording(&mut self) {
         self.journal = None;
         if let Stage::Active(adapter, _) = &mut self.stage {
@@ -111,14 +111,14 @@ impl Device {
         }
     }
 
-    /// A device that goes on with what its records say, over the same memory or a copy of it: with the doorbell pages of the
-    /// process before, if they are mapped. What does not go together fails the device, and the guest is told.
+    /// Makes a device that goes on from its records, over the same memory or a copy of it: with the doorbell pages of
+    /// the previous process, if they are mapped. Inconsistent records fail the device, and the guest is told.
     ///
     /// # Errors
-    /// There is nothing to begin with.
+    /// The record of the registers, or memory for the doorbell pages, is missing.
     ///
     /// # Panics
-    /// As [`new`](Self::new).
+    /// Like [`new`](Self::new).
     pub fn resume(
         config: DeviceConfig,
         space: Arc<Space>,
@@ -136,7 +136,7 @@ impl Device {
         let mut device = Self::with_pages(config, space, pages);
         device.journal = journal;
         device.take_registers(&registers)?;
-        // What the records say is looked up in memory, even if the guest has just turned bus mastering off.
+        // The memory that records refer to is looked up even if the guest has just turned bus mastering off.
         device.space.set_bus_master(true);
         device.take_stage(&registers, &past, now);
         let bus_master = device.config_space.bus_master();
@@ -172,8 +172,7 @@ impl Device {
         }
     }
 
-    /// The guest's objects; without its own rings and slots, or if the records do not go together, the
-    /// device fails.
+    /// Restores the guest's objects. Without its own rings and slots, or with inconsistent records, the device fails.
     fn take_life(&mut self, handshake: &Handshake, past: &Past<'_>, now: Time) {
         let space = Arc::clone(&self.space);
         let memory = space.view();
@@ -216,7 +215,7 @@ impl Device {
         self.give_up_if_broken();
     }
 
-    /// An empty life that ends at once: the guest hears that the device is gone.
+    /// Starts an empty life that ends at once: the guest hears that the device is gone.
     fn fail_instead(&mut self, handshake: &Handshake, turn: Turn<'_, '_>) {
         let Ok(terms) = handshake.agree(turn.memory) else {
             return;
@@ -228,7 +227,7 @@ impl Device {
         self.stage = Stage::Active(Box::new(adapter), slots);
     }
 
-    /// An adapter without objects.
+    /// Makes an adapter without objects.
     pub(super) fn new_adapter(&mut self, terms: Terms) -> crate::adapter::Adapter {
         let pages = self.doorbell_pages.clone();
         let mut adapter = crate::adapter::Adapter::new(
@@ -244,7 +243,7 @@ impl Device {
     }
 }
 
-/// The pages that programs ring in, when they are memory.
+/// The doorbell pages of programs, if they are memory.
 fn doorbell_pages(
     config: &DeviceConfig,
     fd: Option<OwnedFd>,

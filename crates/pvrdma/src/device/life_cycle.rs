@@ -1,4 +1,4 @@
-//! From reset to active, and back at any moment.
+//! The life of a device, from reset to active, and back at any moment.
 
 use std::fmt;
 
@@ -18,8 +18,8 @@ use crate::kept::Kind;
 /// Spreads lives over the seeds, so that neighbouring adapters do not meet (the golden ratio).
 const LIFE_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// All that a guest had of the device until it was reset. Freeing it takes as long as the guest had
-/// objects: 10 ms and more for a hundred thousand.
+/// All that a guest had of the device until a reset. The time to free it grows with the number of objects: 10 ms and
+/// more for a hundred thousand.
 pub struct Ended {
     _adapter: Box<Adapter>,
 }
@@ -31,8 +31,8 @@ impl fmt::Debug for Ended {
 }
 
 impl Device {
-    /// DSRHIGH: forgets what was, and reads the region. The capabilities are in the guest's memory
-    /// when this returns: the driver reads them there without asking again.
+    /// DSRHIGH: resets the function and reads the region. The capabilities are in the guest's memory when this returns:
+    /// the driver reads them there at once.
     pub(super) fn configure(&mut self, high: u32, now: Time) {
         self.reset_function();
         let address = u64::from(high) << 32 | u64::from(self.dsr_low);
@@ -49,7 +49,7 @@ impl Device {
         }
     }
 
-    /// ACTIVATE. Doing it again changes nothing.
+    /// ACTIVATE. A second one changes nothing.
     pub(super) fn activate(&mut self, now: Time) -> Result<(), Errno> {
         let handshake = match (&self.stage, &self.handshake) {
             (Stage::Configured, Some(handshake)) => handshake,
@@ -87,7 +87,7 @@ impl Device {
         Identity { seed, ..identity }
     }
 
-    /// Forgets everything of the guest: objects, rings, slots, pending interrupts.
+    /// Forgets everything that the guest made: objects, rings, slots, pending interrupts.
     pub(super) fn reset_function(&mut self) {
         self.end_life(Stage::Reset);
         self.frozen = false;
@@ -109,13 +109,13 @@ impl Device {
         }
     }
 
-    /// The life that has ended, if one has since the last call. Drop it where nobody waits.
+    /// Takes the life that ended since the last call, if any. Drop it where nobody waits.
     pub fn take_ended(&mut self) -> Option<Ended> {
         self.ended.take()
     }
 
-    /// A reset of the PCI function: also the registers and the configuration space. The calling
-    /// thread must hold no view of the space, which loses bus mastering.
+    /// Resets the PCI function, with registers and configuration space. The calling thread must hold no view of the
+    /// space, which loses bus mastering.
     pub fn reset(&mut self) {
         self.reset_function();
         self.dsr_low = 0;
@@ -125,8 +125,8 @@ impl Device {
         self.space.set_bus_master(false);
     }
 
-    /// The guest's memory map changed. If the device's own rings or slots went with it, the device
-    /// fails; queues find out when they are used next.
+    /// Reacts to a change of the guest's memory map. If the device's own rings or slots are gone, the device fails;
+    /// queues find out when they are next used.
     pub fn memory_changed(&mut self) {
         let may_work = self.may_work();
         let Stage::Active(adapter, slots) = &mut self.stage else {
@@ -143,7 +143,7 @@ impl Device {
         self.give_up_if_broken();
     }
 
-    /// Stops for good if the rings that everything else is reported through are unusable.
+    /// Stops the device for good if the rings that report everything else are unusable.
     pub(super) fn give_up_if_broken(&mut self) {
         let Stage::Active(adapter, _) = &mut self.stage else {
             return;
@@ -155,7 +155,7 @@ impl Device {
             tracing::warn!("a guest's device rings or slots are unusable: the device stops");
         }
         let memory = self.space.view();
-        // The event ring may still be there; if it is not, nobody can be told.
+        // The event ring may still be there; if it is not, the guest cannot be told.
         adapter.push_event(
             Turn {
                 memory: &memory,

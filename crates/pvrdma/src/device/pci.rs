@@ -1,4 +1,4 @@
-//! Accesses to regions, and what a VMM has to know to map them.
+//! Accesses to regions, and the sizes that a VMM needs to map them.
 
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -17,9 +17,9 @@ use crate::config_space::{CONFIG_BYTES, MSIX_BAR_BYTES, REGISTER_BAR_BYTES};
 pub enum BarRegion {
     /// BAR 0: MSI-X table and pending bits, which the VMM emulates.
     Msix,
-    /// BAR 1.
+    /// BAR 1: registers.
     Registers,
-    /// BAR 2, 64 bit.
+    /// BAR 2, 64 bit: doorbells.
     Doorbells,
     /// Configuration space.
     Config,
@@ -31,7 +31,7 @@ pub(super) fn doorbell_bytes(config: &DeviceConfig) -> u64 {
 }
 
 impl Device {
-    /// Bytes of a region.
+    /// Size of a region in bytes.
     pub fn region_bytes(&self, region: BarRegion) -> u64 {
         match region {
             BarRegion::Msix => MSIX_BAR_BYTES,
@@ -41,7 +41,7 @@ impl Device {
         }
     }
 
-    /// The memory behind BAR 2, if programs ring in memory.
+    /// File descriptor of the memory behind BAR 2, if doorbells are mapped.
     pub fn doorbell_fd(&self) -> Option<BorrowedFd<'_>> {
         self.doorbell_pages.as_ref().map(|pages| pages.fd())
     }
@@ -53,7 +53,7 @@ impl Device {
         mapped.then(|| PAGE..doorbell_bytes(&self.config))
     }
 
-    /// Reads from a region. What cannot be read is all ones, as on a bus.
+    /// Reads from a region. Bytes that cannot be read are all ones, as on a bus.
     pub fn read(&mut self, region: BarRegion, offset: u64, out: &mut [u8]) {
         match region {
             BarRegion::Config => self.config_space.read(offset, out),
@@ -73,8 +73,9 @@ impl Device {
         }
     }
 
-    /// Writes to a region, and has done all that the write asks for when it returns, but for a long
-    /// command ([`is_busy`](Self::is_busy)). The calling thread must hold no view of the space: a write may turn bus mastering on or off.
+    /// Writes to a region. All that the write asks for is done when it returns, except a long command
+    /// ([`is_busy`](Self::is_busy)). The calling thread must hold no view of the space: a write may turn bus mastering
+    /// on or off.
     pub fn write(&mut self, region: BarRegion, offset: u64, data: &[u8], now: Time) {
         match region {
             BarRegion::Config => self.write_config(offset, data),
@@ -103,7 +104,7 @@ impl Device {
     }
 }
 
-/// Registers and doorbells are written 32 bits at a time; any other width has no meaning.
+/// The word in an access. Registers and doorbells are written 32 bits at a time; other widths have no meaning.
 fn word(data: &[u8]) -> Option<u32> {
     data.try_into().ok().map(u32::from_le_bytes)
 }

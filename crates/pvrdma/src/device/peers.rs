@@ -1,4 +1,4 @@
-//! The other ends of the guest's connections, when the device or one of them goes to another host.
+//! The peers of the guest's queue pairs, when the device or one of them moves to another host.
 
 use vrdma_verbs::unit::Route;
 use vrdma_wire::Gid;
@@ -14,7 +14,7 @@ impl Device {
         }
     }
 
-    /// The ways to those who are connected to it, one for each pair of addresses. A frozen device knows them, too.
+    /// The routes to peers, one for each pair of addresses. A frozen device knows them, too.
     pub fn peers(&self) -> Vec<Route> {
         let adapter = self.adapter();
         adapter.map_or_else(Vec::new, |it| it.core.hca.peers().collect())
@@ -25,28 +25,29 @@ impl Device {
         self.adapter().is_some_and(|it| it.core.hca.has_peer(peer))
     }
 
-    /// A peer stands still: queue pairs that are connected to it wait, and use up no retries.
+    /// Pauses queue pairs connected to a peer that stands still: they wait, and use up no retries.
     pub fn pause_peer(&mut self, peer: Gid) {
         if let Stage::Active(adapter, _) = &mut self.stage {
             adapter.core.hca.pause_peer(peer);
         }
     }
 
-    /// It goes on, and so do they.
+    /// Resumes them when the peer goes on.
     pub fn resume_peer(&mut self, peer: Gid) {
         if let Stage::Active(adapter, _) = &mut self.stage {
             adapter.core.hca.resume_peer(peer);
         }
     }
 
-    /// How new what peers are told of it is. It goes with the device to other hosts.
+    /// Epoch of what peers are told about this device. It goes with the device to other hosts.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// It is about to stand still, or to go on: what peers are told of that is newer than all before. `at_least` is what
-    /// one begins with that has lost its epoch, and so a clock that goes on over the end of machines: nanoseconds since
-    /// 1970 outrun any counter of such events. Recorded first, so that who goes on with the records is believed.
+    /// Advances the epoch, because the device is about to stand still or to go on: what peers are told then is newer
+    /// than all before. `at_least` is where a device begins that has lost its epoch, so it comes from a clock that
+    /// survives machines: nanoseconds since 1970 outrun any counter of such events. Recorded first, so that a device
+    /// made from the records is believed.
     pub fn advance_epoch(&mut self, at_least: u64) {
         self.epoch = (self.epoch + 1).max(at_least);
         self.record();

@@ -1,4 +1,4 @@
-//! What reading and writing each register does.
+//! Reads and writes of each register.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::abi::version;
 use crate::adapter::Turn;
 use crate::commands::{self, Errno, Outcome};
 
-/// The error register before the device is active: nothing has succeeded yet.
+/// Value of the error register before the device is active: nothing has succeeded yet.
 pub(super) const NOT_ACTIVE: u32 = 0xffff;
-/// The only value of the request register that means something.
+/// The only value of the request register with a meaning.
 const EXECUTE: u32 = 0;
-/// What write-only registers and those that do not exist read as.
+/// Value of write-only and nonexistent registers when read.
 const NOTHING: u32 = u32::MAX;
 
 impl Device {
@@ -51,13 +51,13 @@ impl Device {
         }
     }
 
-    /// Whether a command is being executed piece by piece, by [`poll`](Self::poll). An access to a register
-    /// waits for its end; who has other work to do keeps what comes for the registers until then.
+    /// Whether [`poll`](Self::poll) is executing a command piece by piece. An access to a register waits for the
+    /// command's end; a caller with other work holds back register accesses until then.
     pub fn is_busy(&self) -> bool {
         matches!(&self.stage, Stage::Active(adapter, _) if adapter.long.is_some())
     }
 
-    /// Goes on with a long command.
+    /// Continues a long command.
     pub(super) fn go_on(&mut self, memory: &View<'_>, now: Time) {
         let Stage::Active(adapter, slots) = &mut self.stage else {
             return;
@@ -66,7 +66,7 @@ impl Device {
         self.error = self.conclude(outcome);
     }
 
-    /// Ends a long command, however long that takes.
+    /// Finishes a long command, however long that takes.
     pub(super) fn finish_command(&mut self, now: Time) {
         while self.is_busy() {
             let space = Arc::clone(&self.space);
@@ -85,7 +85,7 @@ impl Device {
         }
     }
 
-    /// Executes the command in the slot and answers the value of the error register.
+    /// Executes the command in the slot and returns the value of the error register.
     pub(super) fn request(&mut self, now: Time) -> u32 {
         let Stage::Active(adapter, slots) = &mut self.stage else {
             return Errno::Invalid as u32;

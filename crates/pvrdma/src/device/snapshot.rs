@@ -1,4 +1,4 @@
-//! What the device looks like from outside: for `vrdma stats`, and for its thread.
+//! The device as seen from outside: for `vrdma stats`, and for its thread.
 
 use vrdma_verbs::counters::{Counters, Counts};
 use vrdma_verbs::outline::Outline;
@@ -7,14 +7,14 @@ use vrdma_wire::Gid;
 use super::{Device, Stage};
 use crate::adapter::Violations;
 
-/// Where in its life the device is.
+/// The stages of the device's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeviceState {
-    /// No driver.
+    /// No driver uses it.
     Reset,
     /// A driver is probing.
     Configured,
-    /// In use.
+    /// A driver uses it.
     Active,
     /// Stopped because its own rings or slots became unusable.
     Failed,
@@ -25,7 +25,7 @@ pub enum DeviceState {
 /// The device at one moment.
 #[derive(Clone, Debug)]
 pub struct DeviceSnapshot {
-    /// Where in its life it is.
+    /// Stage of its life.
     pub state: DeviceState,
     /// Protocol version of the guest's driver, while active.
     pub driver_version: Option<u32>,
@@ -33,29 +33,29 @@ pub struct DeviceSnapshot {
     pub contexts: u32,
     /// Live objects.
     pub counts: Counts,
-    /// Traffic of this life.
+    /// Traffic in this life.
     pub counters: Counters,
-    /// What the guest got wrong in this life.
+    /// What the guest did wrong in this life.
     pub violations: Violations,
     /// Bound addresses with their indices.
     pub gids: Vec<(u8, Gid)>,
-    /// Lives so far.
+    /// Number of lives so far.
     pub lives: u64,
-    /// Lines that the guest caused and that the log was not told.
+    /// Log lines that the guest caused and that were left out.
     pub log_lines_left_out: u64,
 }
 
-/// What decides whether doorbell memory must be looked at.
+/// The facts that decide whether doorbell memory must be looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Activity {
-    /// Contexts of programs that have queue pairs or completion queues.
+    /// Contexts of programs with queue pairs or completion queues.
     pub live_contexts: u32,
-    /// Work is waiting: [`Device::poll`] and [`Device::next_request`] have something to do.
+    /// Whether work waits: [`Device::poll`] and [`Device::next_request`] have something to do.
     pub runnable: bool,
 }
 
 impl Device {
-    /// Everything at once.
+    /// Takes a snapshot of the device.
     pub fn snapshot(&self) -> DeviceSnapshot {
         let state = match &self.stage {
             _ if self.frozen => DeviceState::Frozen,
@@ -83,7 +83,7 @@ impl Device {
         }
     }
 
-    /// What its engine has, as [`Hca::outline`](vrdma_verbs::Hca::outline); nothing without a driver.
+    /// The contents of its engine, as [`Hca::outline`](vrdma_verbs::Hca::outline); empty without a driver.
     pub fn outline(&self, most: usize) -> Outline {
         match &self.stage {
             Stage::Active(adapter, _) => adapter.core.hca.outline(most),
@@ -91,7 +91,7 @@ impl Device {
         }
     }
 
-    /// Whether the device needs looking at; without bus mastering it does not, whatever waits.
+    /// The activity of the device; none without bus mastering, even if work waits.
     pub fn activity(&self) -> Activity {
         match &self.stage {
             Stage::Active(adapter, _) if self.may_work() => Activity {

@@ -1,4 +1,4 @@
-//! What of records can be checked without the guest's memory: whose they are, and that there are not too many.
+//! Checks of records that need no guest memory: that they belong to this adapter, and that there are not too many.
 
 use prost::Message;
 use vrdma_verbs::saved::{RestoreError, read_frame};
@@ -7,17 +7,17 @@ use super::{Kind, Past, SavedRecord, record};
 use crate::config::DeviceConfig;
 use crate::config_space::CONFIG_BYTES;
 
-/// The configuration space that a device's registers are recorded with.
+/// The configuration space in the record of a device's registers.
 pub(crate) fn config_space_of(records: &[SavedRecord]) -> Option<[u8; CONFIG_BYTES]> {
     let registers = Past::new(records).get(Kind::Registers, 0)?;
     let registers = record::Registers::decode(registers).ok()?;
     registers.config_space.try_into().ok()
 }
 
-/// Whether a device of this configuration may have these records.
+/// Checks whether a device of this configuration may have these records.
 ///
 /// # Errors
-/// They are another adapter's, of one with more of something, or are more than it may have.
+/// They belong to another adapter, or to one with higher limits, or are more than it may have.
 pub(crate) fn check(records: &[SavedRecord], config: &DeviceConfig) -> Result<(), RestoreError> {
     let past = Past::new(records);
     let limits = &config.limits;
@@ -42,7 +42,7 @@ pub(crate) fn check(records: &[SavedRecord], config: &DeviceConfig) -> Result<()
     }
 }
 
-/// Before an engine is made after it.
+/// Checks the frame before an engine is made from it.
 pub(super) fn check_frame(frame: &[u8], config: &DeviceConfig) -> Result<(), RestoreError> {
     let (mac, saved) = read_frame(frame)?;
     let own = crate::adapter::engine_limits(config);

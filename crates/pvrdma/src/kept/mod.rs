@@ -1,11 +1,11 @@
-//! What another process needs to go on with the device, as records: written down as it changes, or read.
+//! The records that another process needs to go on with the device: written as it changes, or read.
 //!
 //! ```text
 //!   a register was written ─► Registers          a command made, changed or destroyed ─► its object's records
 //!   a message came further ─► progress of its queue pair, of completion queues and of shared receive queues
 //! ```
-//! What lies in the guest's memory is not in them: requests, completions, page directories but the shortest. Objects are named
-//! with the request that made them, which is checked again as it was then.
+//! Records do not hold what is in the guest's memory: requests, completions, and all but the shortest page directories.
+//! An object's record has the request that made it, which is checked again as it was then.
 //!
 //! This module does not know where records are kept ([`vrdma_adapter::Journal`]).
 
@@ -18,31 +18,31 @@ pub(crate) use check::{check, config_space_of};
 pub(crate) use read::{Past, Revived};
 pub(crate) use record::Registers;
 
-/// What a record is about. The numbers are in the records of processes that ended.
+/// Kinds of records. Their numbers are in records of earlier processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]
 pub(crate) enum Kind {
     /// Registers, configuration space and the stage of the device.
     Registers = 16,
-    /// A piece of the engine without its objects, by its place.
+    /// A piece of the engine without its objects, by its position.
     Frame = 17,
-    /// Whose a doorbell page is.
+    /// Owner of a doorbell page.
     Context = 18,
     Pd = 19,
-    /// A region, and the pages that it is charged for.
+    /// A region, and the number of pages that it is charged for.
     Mr = 20,
     CqRequest = 21,
-    /// The engine's record.
+    /// The engine's record of a completion queue.
     Cq = 22,
-    /// How many entries a completion queue has got.
+    /// Number of entries that a completion queue has got.
     CqProgress = 23,
     SrqRequest = 24,
-    /// A shared receive queue.
+    /// Progress of a shared receive queue.
     SrqProgress = 25,
     QpRequest = 26,
-    /// The engine's record.
+    /// The engine's record of a queue pair.
     Qp = 27,
-    /// How far a queue pair has come.
+    /// Progress of a queue pair.
     QpProgress = 28,
     /// The receive of a message under way on a queue pair with a shared receive queue.
     Receive = 29,
@@ -51,7 +51,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// All that end with a life of the device.
+    /// All kinds that end with a life of the device.
     pub(crate) const OF_A_LIFE: [Self; 14] = [
         Self::Frame,
         Self::Context,
@@ -73,21 +73,21 @@ impl Kind {
 /// A record that was found. Nothing in it is trusted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SavedRecord {
-    /// What it was put as.
+    /// Kind that it was written with.
     pub kind: u16,
-    /// What it was put for.
+    /// Number that it was written with.
     pub id: u32,
     /// Its contents.
     pub bytes: Vec<u8>,
 }
 
-/// Why a device cannot go on.
+/// Reasons why a device cannot go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Lost {
-    /// There is nothing to begin with.
+    /// The record of the registers is missing or damaged.
     #[error("the record of the device's registers is missing or damaged")]
     Registers,
-    /// Memory for the doorbell pages.
+    /// The doorbell pages cannot be used.
     #[error("the device's doorbell pages cannot be used: {0}")]
     Doorbells(std::io::ErrorKind),
 }

@@ -1,7 +1,7 @@
-//! An adapter from its records.
+//! Makes an adapter from its records.
 //!
-//! Each queue is made again by the request that made it, with the same checks, and its ring goes on where its
-//! progress says. A ring whose pages are not there any more is dead, as if they had gone while it was used.
+//! Each queue is made again from the request that made it, with the same checks, and its ring continues at its recorded
+//! progress. A ring whose pages are gone is dead, as if they had gone while it was used.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl<'a> Past<'a> {
         of_kind.map(|(id, bytes)| (*id, *bytes))
     }
 
-    /// What records of these kinds are about, each once.
+    /// The numbers of the objects with records of these kinds, each once.
     fn numbers(&self, kinds: [Kind; 2]) -> impl Iterator<Item = u32> {
         let ids = kinds.iter().flat_map(|kind| self.all(*kind));
         let ids: BTreeSet<u32> = ids.map(|(id, _)| id).collect();
@@ -63,7 +63,7 @@ impl<'a> Past<'a> {
         self.all(kind).map(|(_, bytes)| bytes.to_vec()).collect()
     }
 
-    /// How many records of a kind there are.
+    /// Number of records of a kind.
     pub(super) fn count(&self, kind: Kind) -> usize {
         self.by_kind.get(&(kind as u16)).map_or(0, BTreeMap::len)
     }
@@ -73,17 +73,17 @@ impl<'a> Past<'a> {
     }
 }
 
-/// What an adapter is made of besides its records.
+/// What an adapter is made from besides its records.
 pub(crate) struct Revived {
     pub(crate) config: DeviceConfig,
     pub(crate) terms: Terms,
     pub(crate) doorbell_pages: Option<Arc<SharedPages>>,
     pub(crate) log_limit: LogLimit,
-    /// Makes numbers of objects that are gone stale.
+    /// Seed that makes numbers of objects that are gone stale.
     pub(crate) seed: u64,
 }
 
-/// The guest's queues, before the engine is there.
+/// The guest's queues, before the engine exists.
 struct Queues {
     cqs: Slots<Cq>,
     srqs: Slots<Srq>,
@@ -91,10 +91,10 @@ struct Queues {
 }
 
 impl Revived {
-    /// The adapter as its records say.
+    /// Makes the adapter from its records.
     ///
     /// # Errors
-    /// The records do not go together.
+    /// The records are inconsistent.
     pub(crate) fn adapter(
         self,
         past: &Past<'_>,
@@ -118,7 +118,7 @@ impl Revived {
         let frame_pieces = past.all(Kind::Frame).count() as u32;
         check_frame(&pieces.frame, &self.config)?;
         let mut hca = assemble(pieces, memory)?;
-        // The way out of this host may be another one's.
+        // This host's uplink may have another MTU.
         hca.set_port_mtu(self.config.mtu);
         let mut adapter = Adapter::with_engine(
             hca,
@@ -138,11 +138,11 @@ impl Revived {
     }
 }
 
-/// The engine; if objects are damaged, what is left of it.
+/// Makes the engine; if objects are damaged, without them.
 fn assemble(pieces: Pieces, memory: &View<'_>) -> Result<Hca<Region>, RestoreError> {
     Hca::assemble(pieces.clone(), |name| region(memory, name)).or_else(|error| {
         tracing::warn!(%error, "records of a guest's objects are damaged: the others go on");
-        // Pages are looked up once more, however often the engine is put together.
+        // Each region's pages are looked up only once more, however often the engine is assembled.
         let mut known: BTreeMap<Vec<u8>, Option<Region>> = BTreeMap::new();
         Hca::salvage(pieces, |name| {
             let known = known.entry(name.to_vec());
@@ -222,7 +222,7 @@ fn receive(bytes: &[u8]) -> Option<RecvWr> {
     read_receive(bytes).ok()
 }
 
-/// A registered region; one whose pages are gone has no bytes.
+/// A registered region; if its pages are gone, it has no bytes.
 fn region(memory: &View<'_>, name: &[u8]) -> Option<Region> {
     let place = record::Backing::decode(name).ok()?;
     if place.bus {
@@ -281,7 +281,7 @@ impl Adapter {
         }
     }
 
-    /// What the engine knows nothing of is left out.
+    /// Takes over the queues that the engine knows, and leaves out the others.
     fn adopt_queues(&mut self, queues: Queues) {
         let Queues {
             mut cqs,
@@ -339,8 +339,8 @@ impl Adapter {
         }
     }
 
-    /// What there are records of and what could not go on: the guest is to hear of each. Those of its queue
-    /// pairs come first, since there are few places for events.
+    /// Events about objects that have records and could not go on, for the guest. Events about queue pairs come first,
+    /// since there are few places for events.
     pub(crate) fn lost(&self, past: &Past<'_>) -> Vec<Event> {
         let qps = past.numbers([Kind::QpRequest, Kind::Qp]);
         let qps = qps.filter(|id| self.qps.get(*id).is_none());
@@ -354,7 +354,7 @@ impl Adapter {
         of_qps.chain(of_srqs).chain(of_cqs).collect()
     }
 
-    /// What belongs to programs that are gone is freed as if they had just ended.
+    /// Frees the objects of programs that are gone, as if the programs had just ended.
     fn let_orphans_go(&mut self) {
         for owner in self.core.hca.owners() {
             if !self.contexts.contains(owner) {
@@ -363,8 +363,8 @@ impl Adapter {
         }
     }
 
-    /// Nobody knows which doorbells were taken, and who was told what: all rings are looked at, and whoever may
-    /// wait for a completion is told if it does not take it by itself.
+    /// Looks at all rings: which doorbells were taken and which owners were told is unknown. An owner that may wait for
+    /// a completion is told if it does not take the completion without that.
     pub(crate) fn wake_everything(&mut self, turn: Turn<'_, '_>) {
         self.resume_rings(turn);
         self.show_progress(turn);
@@ -378,7 +378,7 @@ impl Adapter {
             });
         }
     }
-    /// The guest may have been shown less than was recorded. First the slots that are free, then the completions: a
+    /// Shows the guest recorded progress that it may not have seen: first the free slots, then the completions, since a
     /// program with a full queue posts again right after it polled.
     fn show_progress(&mut self, turn: Turn<'_, '_>) {
         for id in self.qps.numbers(|_| true).into_iter().map(QpId) {

@@ -1,4 +1,4 @@
-//! The records. A field's number is for ever; a field that is not there has its default.
+//! The formats of records. A field's number never changes; a missing field has its default.
 
 use prost::Message;
 
@@ -21,35 +21,35 @@ pub(crate) struct Registers {
     pub(crate) mask: u32,
     #[prost(uint64, tag = "7")]
     pub(crate) lives: u64,
-    /// A command in the slot was begun and not finished.
+    /// Whether a command in the slot was begun and not finished.
     #[prost(bool, tag = "8")]
     pub(crate) busy: bool,
     #[prost(bytes = "vec", tag = "9")]
     pub(crate) config_space: Vec<u8>,
-    /// Of what peers were told last: that it stands still, or goes on.
+    /// Epoch of the last message to peers that the device stands still or goes on.
     #[prost(uint64, tag = "10")]
     pub(crate) epoch: u64,
 }
 
-/// Where a region's bytes are: the name that the engine's record of it has.
+/// Where a region's bytes are: the name of the region in the engine's record.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Backing {
-    /// The bus itself.
+    /// Whether the region is the whole bus.
     #[prost(bool, tag = "1")]
     pub(super) bus: bool,
-    /// The page directory.
+    /// Bus address of the page directory.
     #[prost(uint64, tag = "2")]
     pub(super) directory: u64,
     #[prost(uint32, tag = "3")]
     pub(super) pages: u32,
     #[prost(uint64, tag = "4")]
     pub(super) first_byte: u64,
-    /// The pages, if they are few: else the directory tells.
+    /// The pages, if they are few: otherwise the directory has them.
     #[prost(uint64, repeated, tag = "5")]
     pub(super) few: Vec<u64>,
 }
 
-/// So many pages are in the name itself: thousands of short regions are found without reading two pages of memory for
+/// Most pages that the name itself holds: thousands of short regions are found without reading two pages of memory for
 /// each, and records stay short.
 pub(super) const FEW: u32 = 4;
 
@@ -58,7 +58,7 @@ pub(super) const FEW: u32 = 4;
 pub(super) struct Mr {
     #[prost(bytes = "vec", tag = "1")]
     pub(super) engine: Vec<u8>,
-    /// Pages that it is charged for.
+    /// Number of pages that the region is charged for.
     #[prost(uint32, tag = "2")]
     pub(super) charged: u32,
 }
@@ -72,13 +72,13 @@ pub(super) struct Srq {
     pub(super) limit: u32,
     #[prost(bool, tag = "3")]
     pub(super) dead: bool,
-    /// The engine's record: it has the receives that are staged.
+    /// The engine's record, with the staged receives.
     #[prost(bytes = "vec", tag = "4")]
     pub(super) engine: Vec<u8>,
 }
 
-/// Bytes in front of the engine's progress of a queue pair: both rings' indices, and whether it is dead.
+/// Bytes before the engine's progress of a queue pair: the indices of both rings, and whether it is dead.
 pub(super) const FRONT: usize = 9;
 
-/// Bytes of a piece of the engine's frame, which has more of them the more addresses are bound.
+/// Bytes of a piece of the engine's frame; the more addresses are bound, the more pieces there are.
 pub(super) const FRAME_PIECE: usize = 900;

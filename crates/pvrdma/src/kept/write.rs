@@ -1,4 +1,4 @@
-//! Writing records, as objects come, change and go.
+//! Writes records as objects are made, changed and destroyed.
 
 use prost::Message;
 use vrdma_adapter::{FrontEnd, Intents, Journal};
@@ -12,8 +12,8 @@ use super::{Kind, Past, record};
 use crate::adapter::Adapter;
 
 impl Adapter {
-    /// Writes a record. If there is no room for it, nobody can go on with this device, and all of its
-    /// records are given up.
+    /// Writes a record. If there is no room for it, no process can go on with this device, and all its records are
+    /// given up.
     pub(crate) fn record(&mut self, kind: Kind, id: u32, bytes: &[u8]) {
         let Some(journal) = &mut self.journal else {
             return;
@@ -26,7 +26,7 @@ impl Adapter {
         }
     }
 
-    /// Where it is written down from now on, atomics before they are done.
+    /// Sets where records are written from now on, and atomics before they are done.
     pub(crate) fn set_journal(&mut self, journal: Option<Box<dyn Journal>>) {
         let beside = journal.as_ref().and_then(|journal| journal.beside());
         self.journal = journal;
@@ -39,13 +39,13 @@ impl Adapter {
         }
     }
 
-    /// Takes that away.
+    /// Takes the journal away.
     pub(crate) fn take_journal(&mut self) -> Option<Box<dyn Journal>> {
         self.core.hca.stop_intents();
         self.journal.take()
     }
 
-    /// The atomic that the process before was about to do is not done again if it was.
+    /// Makes sure that an atomic that the previous process was about to do is not done twice.
     pub(crate) fn conclude_intent(&mut self, past: &Past<'_>, memory: &View<'_>) {
         let noted = past
             .get(Kind::Intent, 0)
@@ -68,7 +68,7 @@ impl Adapter {
         }
     }
 
-    /// The engine's record of an object; it is gone if the object is.
+    /// Writes the engine's record of an object, or removes it if the object is gone.
     pub(crate) fn record_piece(&mut self, kind: Kind, id: u32, piece: Piece) {
         if self.journal.is_none() {
             return;
@@ -79,7 +79,7 @@ impl Adapter {
         }
     }
 
-    /// The engine without its objects, when addresses or the MTU have changed.
+    /// Records the engine without its objects, when addresses or the MTU have changed.
     pub(crate) fn record_frame(&mut self) {
         if self.journal.is_none() {
             return;
@@ -156,7 +156,7 @@ impl Adapter {
         self.record_qp(id);
     }
 
-    /// A queue pair was made, or its owner has changed it.
+    /// Records a queue pair that was made or changed by its owner.
     pub(crate) fn record_qp(&mut self, id: QpId) {
         self.record_piece(Kind::Qp, id.0, Piece::Qp(id));
         self.record_qp_progress(id);
@@ -209,7 +209,7 @@ impl Adapter {
         }
     }
 
-    /// Makes what was recorded count.
+    /// Commits the records written so far.
     pub(crate) fn commit_records(&mut self) {
         if let Some(journal) = &mut self.journal {
             self.core.hca.clear_intents();
@@ -219,7 +219,7 @@ impl Adapter {
 }
 
 impl Adapter {
-    /// All that there is, for an adapter that was not recorded until now.
+    /// Records everything, for an adapter that was not recorded until now.
     pub(crate) fn record_everything(&mut self) {
         self.frame_pieces = 0;
         self.record_frame();
@@ -244,7 +244,7 @@ impl Adapter {
     }
 }
 
-/// How a region is named in records.
+/// The name of a region in records.
 fn name_of(region: &Region) -> Vec<u8> {
     let place = match region {
         Region::Pages(list) => record::Backing {
@@ -257,7 +257,7 @@ fn name_of(region: &Region) -> Vec<u8> {
                 false => Vec::new(),
             },
         },
-        // Guests have no other regions than these two.
+        // Guests have no regions besides these two kinds.
         _ => record::Backing {
             bus: true,
             ..record::Backing::default()

@@ -11,7 +11,7 @@ use vrdma_verbs::object::{CqId, Owner, QpId};
 
 use crate::arming::Touches;
 
-/// Walks a list round and round; each touch asks for one more full turn.
+/// A cursor that walks a list round and round; each restart asks for one more full round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Scan {
     cursor: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// Something changed: visit all `length` entries once more.
+    /// Schedules one more visit to all `length` entries.
     pub(crate) fn restart(&mut self, length: usize) {
         self.left = length;
     }
@@ -36,18 +36,18 @@ impl Scan {
 /// One context.
 #[derive(Debug)]
 pub(crate) struct Context {
-    /// Its handle.
+    /// Handle of the context.
     pub(crate) owner: Owner,
     pub(crate) qps: Vec<QpId>,
     /// Queue pairs whose doorbells may have been overwritten.
     pub(crate) qp_scan: Scan,
-    /// How many completion queues it has.
+    /// Number of completion queues.
     pub(crate) cqs: u32,
-    /// How many words of the completion doorbell were seen.
+    /// Number of words of the completion doorbell that were seen.
     pub(crate) touches: Touches,
-    /// Completion queues that the next word may be about.
+    /// Completion queues that the next word may name.
     pub(crate) unheard: Vec<CqId>,
-    /// Those that a word was seen for, still to be shown to the arming rules.
+    /// Completion queues that a word was seen for, still to be shown to the arming rules.
     pub(crate) heard: VecDeque<CqId>,
 }
 
@@ -65,25 +65,25 @@ impl Context {
     }
 }
 
-/// Why a context was not made.
+/// Reasons why a context was not made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PageTaken {
-    /// Page 0 and pages beyond the BAR are nobody's.
+    /// Page 0 and pages beyond the BAR have no context.
     NoSuchPage,
-    /// Another context has it.
+    /// Another context has the page.
     Owned,
 }
 
 /// All contexts, by page.
 pub(crate) struct Contexts {
     pages: Vec<Option<Context>>,
-    /// Pages of programs, in no order.
+    /// Pages of programs, in any order.
     live: Vec<u32>,
     generation: u32,
 }
 
 impl Contexts {
-    /// The kernel's alone, of `pages` (a power of two).
+    /// The table of `pages` (a power of two) with the kernel's context alone.
     pub(crate) fn new(pages: u32) -> Self {
         let mut contexts = Self {
             pages: Vec::new(),
@@ -140,7 +140,7 @@ impl Contexts {
         Owner(page + self.generation * self.count())
     }
 
-    /// A context that was made by a process before. One that cannot be is left out.
+    /// Takes over a context that a previous process made; an impossible one is left out.
     pub(crate) fn adopt(&mut self, page: u32, owner: Owner) {
         let is_its_page = page != 0 && self.page_of(owner) == page && owner.0 != page;
         if is_its_page && self.pages[page as usize].is_none() {
@@ -150,7 +150,7 @@ impl Contexts {
         }
     }
 
-    /// Any queue may have been armed by words that nobody remembers.
+    /// Counts a word in each page: any queue may have been armed by words that nobody remembers.
     pub(crate) fn touch_all(&mut self) {
         let contexts = self.pages.iter_mut().flatten();
         contexts.for_each(|context| context.touches.touch());
@@ -167,7 +167,7 @@ impl Contexts {
         live
     }
 
-    /// Contexts of programs that have something to ring for.
+    /// Number of program contexts that have queues to ring for.
     pub(crate) fn in_use(&self) -> u32 {
         let pages = self
             .live

@@ -1,4 +1,4 @@
-//! A completion queue: its ring, and who wants to be told about entries.
+//! A completion queue: its ring, and whether its owner wants to be told about entries.
 
 use vrdma_memory::View;
 use vrdma_verbs::Time;
@@ -10,12 +10,12 @@ use crate::queue::RingError;
 use crate::queue::completion::CompletionRing;
 use crate::quota::Charge;
 
-/// Entries that were written and that the guest does not know of yet.
+/// Entries that were written and not yet shown to the guest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unpublished {
-    /// The ring without them.
+    /// State of the ring without them.
     pub(crate) before: CqState,
-    /// One of them is solicited or an error.
+    /// Whether one of them is solicited or an error.
     pub(crate) urgent: bool,
 }
 
@@ -25,17 +25,17 @@ pub(crate) struct Cq {
     pub(crate) ring: CompletionRing,
     pub(crate) arming: Arming,
     pub(crate) unpublished: Option<Unpublished>,
-    /// Its entry among the queues to look at again.
+    /// Its time in the set of queues to look at again.
     pub(crate) watched_at: Option<Time>,
-    /// Overflowed, or its ring is unusable: nothing is written any more.
+    /// Overflowed, or its ring is unusable: nothing more is written.
     pub(crate) dead: bool,
-    /// What it was made by.
+    /// The request that made it.
     pub(crate) request: CreateCq,
     pub(crate) _charge: Charge,
 }
 
 impl Cq {
-    /// The guest's side of the ring as it is now.
+    /// The guest's state of the ring now.
     pub(crate) fn state(
         &mut self,
         memory: &View<'_>,

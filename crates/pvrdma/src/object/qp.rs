@@ -20,11 +20,11 @@ pub(crate) struct Qp {
     pub(crate) send: WorkRing,
     /// `None` with a shared receive queue.
     pub(crate) recv: Option<WorkRing>,
-    /// Where it is in the machine that runs it.
+    /// Its place in the machine that runs it.
     pub(crate) run: RunState,
-    /// Its rings are unusable: they are not touched any more.
+    /// Whether its rings are unusable: they are not touched any more.
     pub(crate) dead: bool,
-    /// What it was made by.
+    /// The request that made it.
     pub(crate) request: CreateQp,
     pub(crate) _charge: Charge,
 }
@@ -34,7 +34,7 @@ impl Qp {
         self.rules.owner
     }
 
-    /// The guest zeroes the indices when a reset returns.
+    /// Restarts the rings: the guest zeroes the indices when the command that resets returns.
     pub(crate) fn restart(&mut self) {
         self.send.restart();
         self.recv.iter_mut().for_each(WorkRing::restart);
@@ -42,7 +42,7 @@ impl Qp {
         self.dead = false;
     }
 
-    /// Whether the send ring holds requests that were not fetched.
+    /// Whether the send ring holds requests that are not fetched.
     pub(crate) fn has_sends(&mut self, memory: &View<'_>) -> Result<bool, RingError> {
         Ok(!self.dead && self.send.available(memory, &self.pages)? > 0)
     }
@@ -60,7 +60,7 @@ impl Qp {
         send::decode(memory, at, self.send.stride(), &self.rules).map(Some)
     }
 
-    /// Whether the guest's index of the receive ring is sound.
+    /// Checks the guest's index of the receive ring.
     pub(crate) fn check_receives(&mut self, memory: &View<'_>) -> Result<(), RingError> {
         match self.recv.as_mut().filter(|_| !self.dead) {
             Some(recv) => recv.refresh(memory, &self.pages).map(drop),
@@ -68,7 +68,7 @@ impl Qp {
         }
     }
 
-    /// Copies the next receive of an own ring, if there is one.
+    /// Copies the next receive of its own ring, if there is one.
     pub(crate) fn fetch_recv(&mut self, memory: &View<'_>) -> Result<Option<RecvWr>, RingError> {
         let Some(recv) = self.recv.as_mut().filter(|_| !self.dead) else {
             return Ok(None);

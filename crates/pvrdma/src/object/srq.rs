@@ -22,9 +22,9 @@ pub(crate) struct Srq {
     pub(crate) max_sge: u32,
     /// Armed limit; 0 is disarmed.
     pub(crate) limit: u32,
-    /// Its ring is unusable.
+    /// Whether its ring is unusable.
     pub(crate) dead: bool,
-    /// What it was made by.
+    /// The request that made it.
     pub(crate) request: CreateSrq,
     pub(crate) _charge: Charge,
 }

@@ -1,4 +1,4 @@
-//! A completion ring: we produce, the guest consumes.
+//! A completion ring: the device produces, the guest consumes.
 //!
 //! ```text
 //!   consumer ≤ published ≤ producer ≤ consumer + slots        (around the circle)
@@ -41,8 +41,8 @@ impl CompletionRing {
         }
     }
 
-    /// A ring in which entries before `written` are, which the guest may not have been shown: [`publish`](Self::publish)
-    /// them when the slots that they free are shown. False if that cannot be.
+    /// Resumes a ring with entries before `written` that the guest may not have been shown. [`publish`](Self::publish)
+    /// them after the slots that they free are shown. False if the index is impossible.
     pub(crate) fn resume(&mut self, view: &View<'_>, written: u32) -> bool {
         let Ok(consumer) = self.state().map(|state| state + CONSUMER) else {
             return false;
@@ -55,12 +55,12 @@ impl CompletionRing {
         true
     }
 
-    /// The index behind the last entry that was written.
+    /// The index after the last entry written.
     pub(crate) fn written(&self) -> u32 {
         self.producer
     }
 
-    /// Writes an entry behind the last; the guest does not see it yet.
+    /// Writes an entry after the last; the guest does not see it yet.
     pub(crate) fn write(
         &mut self,
         view: &View<'_>,
@@ -93,10 +93,10 @@ impl CompletionRing {
         }
     }
 
-    /// Published entries that the guest has not taken; reads its index.
+    /// Number of published entries that the guest has not taken; reads the guest's index.
     pub(crate) fn unconsumed(&mut self, view: &View<'_>) -> Result<u32, RingError> {
         let consumer = view.load_u32_acquire(self.state()? + CONSUMER)?;
-        // An index that moves back can be in order with what is published and not with the rest.
+        // An index that moves back can be consistent with the published entries and not with the rest.
         let all = self.shape.filled(self.producer, consumer);
         let published = self.shape.filled(self.published, consumer);
         let (Some(_), Some(published)) = (all, published) else {
@@ -107,7 +107,7 @@ impl CompletionRing {
         Ok(published)
     }
 
-    /// The order that the head draws.
+    /// Asserts the order in the diagram above.
     fn assert_order(&self) {
         let behind_consumer = |index| self.shape.filled(index, self.consumer);
         debug_assert!(
@@ -123,7 +123,7 @@ impl CompletionRing {
         self.consumer
     }
 
-    /// Entries between the guest's index and ours.
+    /// Entries between the guest's index and the producer index.
     fn filled(&self) -> u32 {
         let filled = self.shape.filled(self.producer, self.consumer);
         filled.expect("the consumer index is checked before it is kept")

@@ -1,5 +1,5 @@
-//! The two rings of the device itself, events and completion notifications, with what waits for
-//! room in them.
+//! The two rings of the device itself, events and completion notifications, with the entries that wait for room in
+//! them.
 
 use std::collections::VecDeque;
 
@@ -36,7 +36,7 @@ impl<T: Copy + PartialEq + IntoBytes + Immutable> DeviceRing<T> {
         }
     }
 
-    /// Goes on behind the last entry that the guest was shown.
+    /// Continues after the last entry that the guest was shown.
     pub(crate) fn resume(&mut self, view: &View<'_>) -> Result<(), RingError> {
         self.producer = view.load_u32_acquire(self.state()?)?;
         self.pending(view).map(drop)
@@ -59,7 +59,7 @@ impl<T: Copy + PartialEq + IntoBytes + Immutable> DeviceRing<T> {
         self.waiting.retain(keep);
     }
 
-    /// Moves what fits into the ring; true if anything did, so the vector must be raised.
+    /// Moves entries into the ring as long as they fit; true if any did, so the vector must be raised.
     pub(crate) fn flush(&mut self, view: &View<'_>) -> Result<bool, RingError> {
         if self.waiting.is_empty() {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Send, receive and shared receive rings: the guest produces, we consume.
+//! Send, receive and shared receive rings: the guest produces, the device consumes.
 //!
 //! ```text
 //!   released ≤ fetched ≤ producer ≤ released + slots        (around the circle)
@@ -13,16 +13,16 @@ use super::{RingError, entry_address};
 use crate::abi::work::{RECV_HEADER_BYTES, SEND_HEADER_BYTES, SGE_BYTES};
 use crate::ring::{CONSUMER, RingShape};
 
-/// Where a ring is and how long its entries are.
+/// Location and geometry of a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WorkArea {
     /// Entries, a power of two.
     pub(crate) slots: u32,
     /// Bytes of one entry, a power of two up to a page.
     pub(crate) stride: u32,
-    /// Its first page in the object's page list.
+    /// First page of the ring in the object's page list.
     pub(crate) first_page: u32,
-    /// Byte of the state page where its indices are.
+    /// Offset of its indices in the state page.
     pub(crate) state: u64,
 }
 
@@ -33,12 +33,12 @@ impl WorkArea {
     }
 }
 
-/// Bytes of a send entry for that many buffers, at most 128.
+/// Bytes of a send entry for `sges` buffers, at most 128.
 pub(crate) fn send_stride(sges: u32) -> u32 {
     (SEND_HEADER_BYTES as u32 + sges * SGE_BYTES as u32).next_power_of_two()
 }
 
-/// Bytes of a receive entry for that many buffers, at most 128.
+/// Bytes of a receive entry for `sges` buffers, at most 128.
 pub(crate) fn recv_stride(sges: u32) -> u32 {
     (RECV_HEADER_BYTES as u32 + sges * SGE_BYTES as u32).next_power_of_two()
 }
@@ -67,21 +67,21 @@ impl WorkRing {
         }
     }
 
-    /// A ring whose entries before `released` are done; those behind it are fetched again. False if there is no
-    /// such index.
+    /// Resumes a ring whose entries before `released` are done; those after it are fetched again. False if the index is
+    /// impossible.
     pub(crate) fn resume(&mut self, released: u32) -> bool {
         (self.producer, self.fetched, self.released) = (released, released, released);
-        // No index that the guest may have seen.
+        // No index that the guest can have seen.
         self.shown = u32::MAX;
         self.shape.filled(released, released).is_some()
     }
 
-    /// Entries before this index are done.
+    /// The index before which all entries are done.
     pub(crate) fn released(&self) -> u32 {
         self.released
     }
 
-    /// Back to zero, as the guest does when the queue pair is reset.
+    /// Sets all indices to zero, as the guest does when the queue pair is reset.
     pub(crate) fn restart(&mut self) {
         (self.producer, self.fetched) = (0, 0);
         (self.released, self.shown) = (0, 0);
@@ -109,7 +109,7 @@ impl WorkRing {
         let producer = view.load_u32_acquire(self.state(pages)?)?;
         let held = self.shape.filled(self.fetched, self.released);
         let filled = self.shape.filled(producer, self.released);
-        // A producer that moved back behind what was fetched is as impossible as one too far ahead.
+        // A producer index before the fetched entries is as impossible as one too far ahead.
         if filled < held || filled.is_none() {
             return Err(RingError::Index);
         }
@@ -123,7 +123,7 @@ impl WorkRing {
         known.expect("the producer index is checked before it is kept")
     }
 
-    /// Bus address of the next entry, which is taken.
+    /// Takes the next entry and returns its bus address.
     pub(crate) fn fetch(&mut self, pages: &PageList) -> Result<u64, RingError> {
         let slot = self.shape.slot(self.fetched);
         self.fetched = self.shape.next(self.fetched);
@@ -131,13 +131,13 @@ impl WorkRing {
         entry_address(pages, self.area.first_page, slot, self.area.stride)
     }
 
-    /// So many of the oldest entries in use are done.
+    /// Marks the `count` oldest entries in use as done.
     pub(crate) fn release(&mut self, count: u32) {
         self.released = self.shape.after(self.released, count);
         self.assert_order();
     }
 
-    /// The order that the head draws.
+    /// Asserts the order in the diagram above.
     fn assert_order(&self) {
         let behind_released = |index| self.shape.filled(index, self.released);
         debug_assert!(
@@ -147,7 +147,7 @@ impl WorkRing {
         );
     }
 
-    /// Lets the guest reuse the entries that are done, if there are more of them than it knows.
+    /// Lets the guest reuse the entries that are done, if it does not know of all of them.
     pub(crate) fn show_released(
         &mut self,
         view: &View<'_>,
@@ -169,7 +169,7 @@ impl WorkRing {
 mod tests {
     use super::*;
 
-    /// The reference's table 8.1.
+    /// Strides against the reference's table 8.1.
     #[test]
     fn strides_are_the_driver_s() {
         let rows = [

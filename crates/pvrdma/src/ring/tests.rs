@@ -1,4 +1,4 @@
-//! The shape against the driver's own arithmetic.
+//! `RingShape` compared with the driver's own arithmetic.
 
 use proptest::prelude::*;
 

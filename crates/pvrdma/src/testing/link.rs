@@ -1,4 +1,4 @@
-//! Objects and rings as a user library drives them, for tests of the data path.
+//! Objects and rings as a user library uses them, for tests of the data path.
 
 use vrdma_memory::PAGE;
 use vrdma_verbs::{Pace, Source};
@@ -15,7 +15,7 @@ use crate::abi::work::{RdmaPart, RecvHeader, SendHeader, SgeEntry, opcode, send_
 use zerocopy::IntoBytes;
 
 pub(crate) const GID: [u8; 16] = [0x20; 16];
-/// Sends and receives of one buffer fill a page each.
+/// Number of sends, and of receives, of one buffer that fill a page.
 pub(crate) const SENDS: u32 = 32;
 pub(crate) const RECVS: u32 = 128;
 const SEND_STRIDE: u64 = 128;
@@ -38,7 +38,7 @@ pub(crate) struct QpRing {
     pub(crate) received: u32,
 }
 
-/// Everything for one connection of a queue pair with itself.
+/// The objects of a queue pair connected to itself.
 pub(crate) struct Link {
     pub(crate) page: u32,
     pub(crate) cq: CqRing,
@@ -93,7 +93,7 @@ impl Guest {
         }
     }
 
-    /// A kernel's link, or a program's with doorbell page `page`.
+    /// Makes a link of the kernel (page 0), or of a program with doorbell page `page`.
     pub(crate) fn link(&mut self, page: u32, entries: u32) -> Link {
         let owner = match page {
             0 => 0,
@@ -184,7 +184,7 @@ impl Guest {
         }
     }
 
-    /// Lets the device work until it has nothing more to do; everything it sends comes back to it.
+    /// Runs the device until it has nothing more to do; everything it sends comes back to it.
     pub(crate) fn run(&mut self) {
         let space = std::sync::Arc::clone(&self.space);
         for _ in 0..10_000 {
@@ -223,7 +223,7 @@ impl Link {
         guest.put(self.qp.pages[0], &self.qp.sent);
     }
 
-    /// A signaled RDMA write of the buffer to itself.
+    /// A signaled RDMA WRITE of the buffer to itself.
     pub(crate) fn write(&self, id: u64) -> SendHeader {
         let part = RdmaPart {
             remote_addr: self.buffer.into(),
@@ -286,7 +286,7 @@ impl Link {
         Some(guest.get(at))
     }
 
-    /// Takes all completions: cookie and status of each.
+    /// Takes all completions: the cookie and status of each.
     pub(crate) fn drain(&mut self, guest: &Guest) -> Vec<(u64, u32)> {
         let next = || self.poll(guest);
         let entries = std::iter::from_fn(next);

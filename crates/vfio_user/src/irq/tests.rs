@@ -20,7 +20,7 @@ impl Signal for Bell {
     }
 }
 
-/// Makes whoever rings it wait.
+/// A signal that makes its caller wait.
 #[derive(Clone, Default)]
 struct Stuck(Bell);
 
@@ -86,7 +86,7 @@ fn copies(fds: &[OwnedFd]) -> Vec<ClientFd> {
     copies.map(sent).collect()
 }
 
-/// How often each was signalled; the descriptors are non-blocking once they were adopted.
+/// Number of signals of each eventfd; the descriptors are non-blocking after they were adopted.
 fn rung(fds: &[OwnedFd]) -> Vec<u64> {
     let count = |fd| {
         let mut counter = [0; 8];

@@ -1,8 +1,8 @@
-//! Payloads byte for byte.
+//! Layouts of the payloads.
 //!
-//! Little-endian and unaligned, so that a structure can be read where it lies in the stream. The
-//! names of the fields are the specification's. Fields that we neither check nor need are here
-//! all the same: they are part of the layout.
+//! Little-endian and unaligned, so that a structure can be read in place in the stream. The fields have the names of
+//! the specification. Fields that are neither checked nor needed are declared all the same: they are part of the
+//! layout.
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

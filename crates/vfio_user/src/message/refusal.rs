@@ -1,19 +1,19 @@
-//! The answer "no".
+//! Refusals of commands.
 
 use rustix::io::Errno;
 
-/// Why a command was not carried out: the errno for the reply and a sentence for the log.
+/// The reason why a command was not carried out: an errno for the reply and a sentence for the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Refusal {
-    /// What the client reads in the reply's error field.
+    /// Errno in the reply.
     pub errno: Errno,
-    /// What a person reads in the log.
+    /// Sentence in the log.
     pub reason: &'static str,
 }
 
 impl Refusal {
-    /// A request that is wrong in itself.
+    /// Refuses a request that is wrong in itself.
     pub(crate) const fn invalid(reason: &'static str) -> Self {
         Refusal {
             errno: Errno::INVAL,
@@ -21,7 +21,8 @@ impl Refusal {
         }
     }
 
-    /// `ENOTTY` is what the kernel's VFIO answers for a feature that it lacks, and what QEMU takes as a plain "no".
+    /// Refuses a feature. The kernel's VFIO answers `ENOTTY` for a feature that it lacks, and QEMU takes that as a
+    /// plain "no".
     pub(crate) const fn no_feature() -> Self {
         Refusal {
             errno: Errno::NOTTY,
@@ -29,7 +30,7 @@ impl Refusal {
         }
     }
 
-    /// A request that is right but asks for what we do not offer.
+    /// Refuses a correct request for something that is not supported.
     pub(crate) const fn unsupported(reason: &'static str) -> Self {
         Refusal {
             errno: Errno::OPNOTSUPP,

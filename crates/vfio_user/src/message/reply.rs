@@ -26,7 +26,7 @@ pub fn device_info() -> [u8; size_of::<DeviceInfo>()] {
 
 /// The answer to `DEVICE_GET_IRQ_INFO`.
 ///
-/// `NORESIZE` stays away: with it QEMU tears all vectors down to add one.
+/// `NORESIZE` is not set: with it, QEMU tears all vectors down to add one.
 pub fn irq_info(index: u32, count: u32) -> [u8; size_of::<IrqInfo>()] {
     const EVENTFD: u32 = 1 << 0;
     const MASKABLE: u32 = 1 << 1;
@@ -52,8 +52,8 @@ pub fn irq_info(index: u32, count: u32) -> [u8; size_of::<IrqInfo>()] {
 ///     cap_offset ^   nr_areas
 /// ```
 ///
-/// When the client has too little room, the fixed part goes alone and its `argsz` says how much
-/// to ask with next time (section "Message sizes").
+/// If the client has too little room, only the fixed part is sent, and its `argsz` tells how much room to offer next
+/// time (section "Message sizes").
 pub fn region_info(query: Query, region: Option<Region>, mmap: Option<&RegionMmap>) -> Vec<u8> {
     let full = size_of::<RegionInfo>() + mmap.map_or(0, sparse_size);
     let info = RegionInfo {
@@ -111,7 +111,7 @@ fn sparse(payload: &mut Vec<u8>, areas: &[MmapArea]) {
     }
 }
 
-/// The answer to a question for a feature's data: what was asked, then the data.
+/// The answer to a request for a feature's data: the request, then the data.
 fn feature(asked: &[u8], data: &[u8]) -> Vec<u8> {
     let mut head = DeviceFeature::read_from_prefix(asked)
         .map(|(head, _)| head)
@@ -129,7 +129,7 @@ pub(crate) fn migration_flags(asked: &[u8]) -> Vec<u8> {
     feature(asked, data.as_bytes())
 }
 
-/// The answer to `VFIO_DEVICE_FEATURE_MIG_DEVICE_STATE`. Data goes by messages, and not by a file.
+/// The answer to `VFIO_DEVICE_FEATURE_MIG_DEVICE_STATE`. Data is transferred by messages, not by a file.
 pub(crate) fn migration_state(asked: &[u8], state: State) -> Vec<u8> {
     let data = FeatureState {
         device_state: (state as u32).into(),
@@ -138,7 +138,7 @@ pub(crate) fn migration_state(asked: &[u8], state: State) -> Vec<u8> {
     feature(asked, data.as_bytes())
 }
 
-/// The answer to `VFIO_DEVICE_FEATURE_DMA_LOGGING_REPORT`: bit `n` of the bitmap is the page at
+/// The answer to `VFIO_DEVICE_FEATURE_DMA_LOGGING_REPORT`: bit `n` of the bitmap stands for the page at
 /// `iova + n * page_size`.
 pub(crate) fn written_pages(asked: &[u8], report: &Report, written: &[Range<u64>]) -> Vec<u8> {
     let head = LoggingReport {
@@ -160,7 +160,7 @@ pub(crate) fn written_pages(asked: &[u8], report: &Report, written: &[Range<u64>
     feature(asked, &data)
 }
 
-/// What comes before the data of an answer to `MIG_DATA_READ`.
+/// The bytes before the data in an answer to `MIG_DATA_READ`.
 pub(crate) fn migration_data(length: u32) -> [u8; size_of::<MigrationData>()] {
     zerocopy::transmute!(MigrationData {
         argsz: (size_of::<MigrationData>() as u32 + length).into(),

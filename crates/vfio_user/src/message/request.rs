@@ -1,4 +1,4 @@
-//! Commands of the client as values.
+//! Parsed commands of the client.
 
 mod dma;
 mod feature;
@@ -15,7 +15,7 @@ use crate::client_fd::ClientFd;
 pub use feature::{Feature, FeatureRequest, Report};
 pub use region::{Write, WriteMulti};
 
-/// A question about the thing with this index.
+/// A question about the region or interrupt type with this index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Query {
     /// Most bytes of payload that the answer may have.
@@ -24,7 +24,7 @@ pub struct Query {
     pub index: u32,
 }
 
-/// A command that is well formed. The payload's borrowed parts stay where they were received.
+/// A well-formed command. The borrowed parts of the payload stay where they were received.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "one variant for each command of the same name")]
 pub enum Request<'a> {
@@ -45,8 +45,8 @@ pub enum Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Reads a command's payload. The descriptors are those that came with the message; the ones
-    /// that the command has no use for are closed.
+    /// Parses a command's payload. `fds` came with the message; the command keeps those that it needs, and the others
+    /// are closed.
     ///
     /// # Errors
     /// The refusal to send back; the descriptors are closed.
@@ -77,7 +77,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The structure at the start of the payload, and what follows it.
+/// Splits a payload into the structure at its start and the rest.
 fn front<T>(payload: &[u8]) -> Result<(&T, &[u8]), Refusal>
 where
     T: FromBytes + KnownLayout + Immutable + Unaligned,
@@ -86,7 +86,7 @@ where
         .map_err(|_| Refusal::invalid("the payload is shorter than the command's structure"))
 }
 
-/// Requests that say how much answer they can take must be able to take the fixed part.
+/// Checks that the client can receive at least the fixed part of the answer.
 fn room_for<T>(argsz: u32) -> Result<(), Refusal> {
     if (argsz as usize) < size_of::<T>() {
         return Err(Refusal::invalid("argsz is smaller than the structure"));
@@ -94,7 +94,7 @@ fn room_for<T>(argsz: u32) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The last address of a range must be an address.
+/// Checks that a range is not empty and does not wrap.
 fn no_wrap(start: u64, size: u64) -> Result<(), Refusal> {
     let last = size
         .checked_sub(1)

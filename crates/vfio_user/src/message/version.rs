@@ -1,4 +1,4 @@
-//! `VFIO_USER_VERSION`: numbers, and capabilities as JSON.
+//! `VFIO_USER_VERSION`: version numbers, and capabilities as JSON.
 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -7,21 +7,20 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::layout::Version;
 use super::{DMA_PAGE_SIZE, MAX_DATA, MAX_DMA_MAPS, MAX_MESSAGE_FDS, Refusal};
 
-/// The only major version there is.
+/// The only major version.
 const MAJOR: u16 = 0;
 
-/// The minor version we answer with, QEMU 11's: lower than or equal to any that is proposed.
+/// The minor version in the answer, as in QEMU 11: at most any proposed one.
 const MINOR: u16 = 0;
 
-/// The capabilities we know; others are read past, and what is absent has the default that the
-/// specification gives it.
+/// The capabilities known here; others are ignored, and an absent one has the default of the specification.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Capabilities {
-    /// Most descriptors that the sender takes in one message.
+    /// Most descriptors that the sender accepts in one message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_msg_fds: Option<u64>,
-    /// Most bytes that the sender takes in one transfer.
+    /// Most bytes that the sender accepts in one transfer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_data_xfer_size: Option<u64>,
     /// Most DMA mappings at a time.
@@ -30,21 +29,20 @@ pub struct Capabilities {
     /// Page sizes of DMA mappings, or'ed together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pgsizes: Option<u64>,
-    /// `REGION_WRITE_MULTI` may be used.
+    /// Whether `REGION_WRITE_MULTI` may be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_multiple: Option<bool>,
 }
 
 impl Capabilities {
-    /// Most bytes that may be asked of this client in one DMA transfer.
+    /// Most bytes that may be requested from this client in one DMA transfer.
     pub fn max_transfer(&self) -> u32 {
         let theirs = self.max_data_xfer_size.unwrap_or(1 << 20);
         u32::try_from(theirs).map_or(MAX_DATA, |theirs| theirs.min(MAX_DATA))
     }
 
-    /// Our answer. It names nothing that the client did not name, which the specification demands
-    /// and which keeps it no longer than the request: QEMU reads the reply into the request's
-    /// buffer.
+    /// The server's answer. It names only capabilities that the client named, as the specification demands. That also
+    /// makes it no longer than the request, into whose buffer QEMU reads the reply.
     fn answer(&self) -> Self {
         Capabilities {
             max_msg_fds: self.max_msg_fds.and(Some(MAX_MESSAGE_FDS as u64)),
@@ -62,10 +60,10 @@ struct VersionData {
     capabilities: Capabilities,
 }
 
-/// What the client proposes, its major version being ours.
+/// The client's proposal, whose major version is the server's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VersionRequest {
-    /// `None` when the client sent no JSON text, and so cannot be sent any.
+    /// `None` when the client sent no JSON text, and so cannot receive any.
     capabilities: Option<Capabilities>,
 }
 
@@ -84,7 +82,7 @@ impl VersionRequest {
         })
     }
 
-    /// What the client can do.
+    /// Capabilities of the client.
     pub fn capabilities(&self) -> Capabilities {
         self.capabilities.unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! A device that migrates, and notes what it is told.
+//! A device that migrates, and records its calls.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use crate::message::DMA_PAGE_SIZE;
 use crate::migration::Migration;
 
-/// What it was told.
+/// The calls that it got.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
     Stop,
@@ -21,24 +21,24 @@ pub(crate) enum Step {
     TakeWritten(Range<u64>),
 }
 
-/// Data of the device of this test: more than one piece.
+/// Data of this test device: more than one piece.
 pub(crate) const DATA: &[u8] = b"what a device is made of";
 
-/// Pages that it says it has written.
+/// Pages that it reports as written.
 pub(crate) const WRITTEN: [u64; 3] = [0x1_0000, 0x1_1000, 0x5_0000];
 
 #[derive(Debug, Default)]
 pub(crate) struct Migrator {
     pub(crate) steps: Vec<Step>,
-    /// The answer to the step of this name, the next time.
+    /// Error of the next such step.
     pub(crate) refuses: Option<(Step, Errno)>,
-    /// Bytes that are kept for it.
+    /// Bytes reserved for this device.
     pub(crate) held: usize,
-    /// And for others.
+    /// Bytes reserved for other devices.
     pub(crate) others: usize,
 }
 
-/// More than a test fills.
+/// Most bytes reserved for all devices: more than a test fills.
 pub(crate) const HELD_MAX: usize = 2 * crate::message::DATA_MAX;
 
 impl Migrator {

@@ -1,4 +1,4 @@
-//! Commands carried out: one function each.
+//! Execution of commands: one function each.
 
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
@@ -13,7 +13,7 @@ use crate::message::{
     Write, WriteMulti, device_info, irq_info, region_info,
 };
 
-/// Which way a region access goes.
+/// Direction of a region access.
 #[derive(Clone, Copy)]
 enum Direction {
     Read,
@@ -72,7 +72,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Section "Version": it comes first, and once.
+    /// Checks the order; section "Version": that command comes first, and once.
     fn check_order(&self, request: &Request<'_>) -> Result<(), Refusal> {
         match (request, self.max_transfer) {
             (Request::Version(_), Some(_)) => {
@@ -140,8 +140,8 @@ impl Peer {
         Ok(())
     }
 
-    /// A read that wants no reply has no effect at all: nobody would see its data, and a register
-    /// that clears on read would be cleared for nothing.
+    /// Reads from a region. A read without a reply has no effect at all: nobody would see its data, and a register that
+    /// clears on read would be cleared for nothing.
     fn region_read(
         &mut self,
         to: &Header,
@@ -173,7 +173,7 @@ impl Peer {
         Ok(())
     }
 
-    /// All writes or none: each is checked before the first is done.
+    /// Makes all writes or none: each is checked before the first is done.
     fn write_multi(
         &mut self,
         to: &Header,
@@ -231,8 +231,8 @@ fn check_access(
     Ok(())
 }
 
-/// A message that lost descriptors on the way, because it had more than we take or because this
-/// process may not open more, cannot be trusted to mean what it says.
+/// Takes the descriptors of a message. A message that lost some on the way, because it had more than the server accepts
+/// or because this process may not open more, cannot be trusted to mean what it says.
 fn take_fds(attached: Attached) -> Result<Vec<ClientFd>, Refusal> {
     if attached.lost {
         return Err(Refusal {

@@ -1,6 +1,6 @@
-//! Requests of ours: guest memory read and written through the client.
+//! DMA requests of the server: guest memory read and written through the client.
 //!
-//! Our ids and the client's are apart: each side numbers its own commands.
+//! The server's ids and the client's are independent: each side numbers its own commands.
 
 use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
@@ -10,21 +10,21 @@ use crate::backend::Backend;
 use crate::message::{Command, DmaAccess, Header, Kind};
 use crate::state::Pending;
 
-/// Most DMA requests of ours at a time. The client answers them in a batch, and reads of this many
-/// pages keep a walk through a page directory busy.
+/// Most DMA requests of the server at a time. The client answers them in a batch, and reads of this many pages keep a
+/// walk through a page directory busy.
 pub const MAX_PENDING_DMA: usize = 64;
 
-/// Why a DMA request was not made.
+/// Reasons why a DMA request was not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DmaRefused {
     /// The client's version was not accepted yet.
     #[error("the client has not negotiated a version yet")]
     NotReady,
-    /// The transfer is larger than the client or we take.
+    /// The transfer is larger than the client or the server accepts.
     #[error("at most {0} bytes go in one DMA transfer")]
     TooLarge(u32),
-    /// [`MAX_PENDING_DMA`] requests are open ([`MAX_KEPT_DMA`](crate::state::MAX_KEPT_DMA) where they are kept), or the client is slow to read: try again after the
-    /// next [`Backend::dma_done`].
+    /// [`MAX_PENDING_DMA`] requests are open ([`MAX_KEPT_DMA`](crate::state::MAX_KEPT_DMA) on a kept connection), or
+    /// the client is slow to read: try again after the next [`Backend::dma_done`].
     #[error("too much DMA is waiting for the client")]
     Busy,
 }
@@ -34,7 +34,7 @@ pub enum DmaRefused {
 pub(super) struct DmaTable {
     pub(super) next_id: u16,
     pub(super) pending: Vec<Pending>,
-    /// Most of them.
+    /// Most requests at a time.
     pub(super) limit: usize,
 }
 
@@ -92,14 +92,14 @@ impl DmaTable {
         }
     }
 
-    /// Those that never left, of a session that another process began.
+    /// Fails the requests that were never sent, of a session that another process began.
     pub(super) fn abandon_unsent(&mut self, backend: &mut dyn Backend) {
         for pending in self.pending.extract_if(.., |pending| !pending.is_sent) {
             backend.dma_done(pending.token, Err(Errno::CONNRESET));
         }
     }
 
-    /// The request with this id is on its way, whatever becomes of this process.
+    /// Notes that the request with this id is sent, whatever happens to this process.
     pub(super) fn leaves(&mut self, id: u16) {
         let mut pending = self.pending.iter_mut();
         if let Some(pending) = pending.find(|pending| pending.id == id) {
@@ -109,8 +109,8 @@ impl DmaTable {
 }
 
 impl Pending {
-    /// What the reply holds, if it is the reply to this request. The count of a write's reply is
-    /// 4 bytes in the specification and 8 in QEMU, so only the address and the low half count.
+    /// The data of a reply, if it is the reply to this request. The count in a write's reply has 4 bytes in the
+    /// specification and 8 in QEMU, so only the address and the low half are checked.
     fn data<'a>(&self, payload: &'a [u8]) -> Option<&'a [u8]> {
         if self.command == Command::DmaWrite {
             let (address, count) = payload.split_first_chunk::<8>()?;
@@ -127,7 +127,7 @@ impl Pending {
     }
 }
 
-/// A client may send any number as an errno.
+/// The errno that a client sent, which may be any number.
 fn errno(raw: u32) -> Errno {
     match raw {
         1..=4095 => Errno::from_raw_os_error(raw as i32),

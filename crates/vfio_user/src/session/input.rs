@@ -5,13 +5,13 @@
 //!   | handled  | start of a message | free            |
 //! ```
 //!
-//! One fixed buffer as long as the longest message: a message that fits is always completed, one
-//! that does not is read past. After each round the unfinished rest moves to the front.
+//! One fixed buffer as long as the longest message: a message that fits is always completed, a longer one is skipped.
+//! After each round the unfinished rest moves to the front.
 //!
-//! **Whose descriptors?** On a stream the kernel ends a receive call with the send call that
-//! carried descriptors, and clients send each message with a call of its own. Descriptors thus
-//! belong to the message that holds the last byte of their receive call, not to the first message
-//! in it: QEMU sends mappings with and without a file in one burst.
+//! **Which message owns descriptors?** On a stream the kernel ends a receive call with the send call that carried
+//! descriptors, and clients send each message with its own call. Descriptors thus belong to the message that holds the
+//! last byte of their receive call, not to the first message in it: QEMU sends mappings with and without a file in one
+//! burst.
 
 use crate::client_fd::ClientFd;
 use crate::message::{HEADER_SIZE, Header, MAX_MESSAGE, MAX_MESSAGE_FDS};
@@ -22,7 +22,7 @@ use super::SessionError;
 #[derive(Debug, Default)]
 pub(super) struct Attached {
     pub(super) fds: Vec<ClientFd>,
-    /// There were more, which are closed.
+    /// Whether there were more, which are closed.
     pub(super) lost: bool,
 }
 
@@ -34,7 +34,7 @@ impl Attached {
     }
 }
 
-/// What came next on the stream.
+/// The next item on the stream.
 #[derive(Debug)]
 pub(super) enum Incoming<'a> {
     Message {
@@ -42,7 +42,7 @@ pub(super) enum Incoming<'a> {
         payload: &'a [u8],
         attached: Attached,
     },
-    /// A message longer than [`MAX_MESSAGE`]; what follows its header is dropped.
+    /// A message longer than [`MAX_MESSAGE`]; the bytes after its header are dropped.
     Oversized(Header),
 }
 
@@ -53,9 +53,9 @@ pub(super) struct Input {
     parsed: usize,
     /// Bytes of an oversized message that are still to come.
     skip: usize,
-    /// Came with earlier parts of the message at `parsed`.
+    /// Descriptors that came with earlier parts of the message at `parsed`.
     held: Attached,
-    /// Came with the last bytes.
+    /// Descriptors that came with the last bytes.
     arrived: Attached,
 }
 
@@ -113,7 +113,7 @@ impl Input {
         }))
     }
 
-    /// Drops what is still to be skipped; false when that is everything there is.
+    /// Drops bytes that are still to be skipped; false if there are no bytes after them.
     fn skip_past(&mut self) -> bool {
         let now = self.skip.min(self.filled - self.parsed);
         self.skip -= now;
@@ -140,7 +140,7 @@ impl Input {
         Incoming::Oversized(header)
     }
 
-    /// The message at `parsed` is unfinished, so it is the one with the last byte.
+    /// Keeps the new descriptors for the message at `parsed`: it is unfinished, so it holds the last byte.
     fn hold(&mut self) {
         self.held.append(std::mem::take(&mut self.arrived));
     }
@@ -152,14 +152,14 @@ impl Input {
         std::mem::take(&mut self.held)
     }
 
-    /// Makes room behind the unfinished message.
+    /// Makes room after the unfinished message.
     pub(super) fn compact(&mut self) {
         self.buffer.copy_within(self.parsed..self.filled, 0);
         self.filled -= self.parsed;
         self.parsed = 0;
     }
 
-    /// Bytes that the message at `parsed` lacks, as far as is known: its header, or what is left of it.
+    /// Bytes known to be missing from the message at `parsed`: of its header, or of the rest.
     pub(super) fn missing(&self) -> usize {
         let have = self.filled - self.parsed;
         match self.header() {

@@ -1,11 +1,11 @@
-//! A device that its client takes to another host, or brings from there: states, and data in pieces.
+//! Migration of the device through its client, in either direction: states, and data in pieces.
 //!
 //! ```text
 //!   leaving   STOP ─save─► [data........] ─MIG_DATA_READ─► pieces, then 0 bytes
 //!                                  read ^
 //!   arriving  RESUMING ◄─MIG_DATA_WRITE─ pieces;  [data...] ─load─► STOP
 //! ```
-//! One buffer has what leaves or arrives, [`DATA_MAX`] bytes at most, and is gone with the state that it belongs to.
+//! One buffer holds the data that leaves or arrives, at most [`DATA_MAX`] bytes, and is dropped with its state.
 
 use rustix::io::Errno;
 
@@ -17,23 +17,23 @@ use crate::message::{
 };
 use crate::migration::{Migration, State};
 
-/// Where the page size is in a request to start logging.
+/// Place of the page size in a request to start logging.
 const LOGGING_PAGE_SIZE: std::ops::Range<usize> = 8..16;
 
-/// See the module.
+/// The migration state of a session; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Migrating {
     state: State,
-    /// What is read, or was written.
+    /// The data that is read, or was written.
     data: Vec<u8>,
-    /// Bytes that were read.
+    /// Number of bytes that were read.
     read: usize,
-    /// The stopped device is one that was loaded, and has not worked yet.
+    /// Whether the stopped device was loaded, and has not worked yet.
     is_loaded: bool,
 }
 
 impl Migrating {
-    /// As another process finds it, which has the device and not the data: what was loaded or is on its way is lost.
+    /// The state for another process, which has the device and not the data: loaded data and data under way are lost.
     pub(super) fn kept_state(&self) -> State {
         match self.state {
             State::Running => State::Running,
@@ -42,7 +42,7 @@ impl Migrating {
         }
     }
 
-    /// What another process left.
+    /// The state that another process left.
     pub(super) fn resume(state: State) -> Self {
         Self {
             state,
@@ -50,7 +50,7 @@ impl Migrating {
         }
     }
 
-    /// Goes to another state, by STOP. What fails on the way leaves it where it came.
+    /// Goes to another state, through STOP. If a step fails, the device stays in the state that it had reached.
     fn set(&mut self, to: State, device: &mut dyn Migration) -> Result<(), Refusal> {
         if self.state == State::Error || to == State::Error {
             return Err(Refusal::invalid(
@@ -71,7 +71,7 @@ impl Migrating {
             State::StopCopy => self.end_data(device)?,
             State::Resuming => {
                 let data = std::mem::take(&mut self.data);
-                // Until it is known what it has become.
+                // The state until it is known whether loading succeeds.
                 self.state = State::Error;
                 device.hold(0)?;
                 device.load(&data)?;
@@ -172,7 +172,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Without an answer nothing is asked: what is told is forgotten.
+    /// Reports written pages. If no answer is wanted nothing is queried, since reported pages are forgotten.
     fn report(
         &mut self,
         to: &Header,
@@ -188,8 +188,8 @@ impl Peer {
         Ok(())
     }
 
-    /// The next piece of the data; the client has all of it when it gets less than it asked for. Without an answer
-    /// nothing is taken.
+    /// Sends the next piece of the data; the client has all of it when it gets less than it requested. If no answer is
+    /// wanted nothing is taken.
     pub(super) fn read_data(
         &mut self,
         to: &Header,

@@ -13,17 +13,16 @@ use rustix::io::Errno;
 use super::SessionError;
 use crate::message::{HEADER_SIZE, Header, Kind, MAX_MESSAGE};
 
-/// Most bytes that may wait for the client. Beyond this the session ends: QEMU reads from a thread
-/// of its own and has at most a few commands open for each vCPU, so a client that gets here sends
-/// without ever reading.
+/// Most bytes that may wait for the client. Beyond this the session ends: QEMU reads in its own thread and has at most
+/// a few commands open for each vCPU, so a client that gets this far sends without ever reading.
 pub const OUTPUT_LIMIT: usize = 4 * MAX_MESSAGE;
 
-/// A message, or the rest of one, on its way to the client.
+/// A message to the client, or the rest of one.
 #[derive(Debug)]
 pub struct Outgoing<'a> {
-    /// Not empty.
+    /// Bytes to send, not empty.
     pub bytes: &'a [u8],
-    /// Goes with the first byte.
+    /// Descriptor that goes with the first byte.
     pub fd: Option<BorrowedFd<'a>>,
 }
 
@@ -31,18 +30,18 @@ pub struct Outgoing<'a> {
 pub(super) struct Output {
     bytes: Vec<u8>,
     start: usize,
-    /// Unsent bytes of a message that was sent in part; 0 when a header is at `start`.
+    /// Unsent bytes of a partly sent message; 0 when a header is at `start`.
     rest: usize,
-    /// Bytes ever sent, so that descriptors can be tied to a place in the stream.
+    /// Number of bytes ever sent, so that descriptors can be tied to a place in the stream.
     sent: u64,
-    /// With the stream position of their message.
+    /// Descriptors, each with the stream position of its message.
     fds: VecDeque<(u64, OwnedFd)>,
     overflow: bool,
 }
 
 impl Output {
-    /// Appends a message and returns its payload, zeroed, to be filled. `None` when the limit is
-    /// reached, which [`check`](Self::check) then reports.
+    /// Appends a message and returns its payload, zeroed, to be filled. `None` if the limit is reached, which
+    /// [`check`](Self::check) then reports.
     pub(super) fn message(
         &mut self,
         id: u16,
@@ -84,7 +83,7 @@ impl Output {
         }
     }
 
-    /// A reply whose descriptor, if any, goes along.
+    /// Appends a reply, and its descriptor if there is one.
     pub(super) fn reply_with_fd(&mut self, to: &Header, payload: &[u8], fd: Option<OwnedFd>) {
         let position = self.sent + self.waiting() as u64;
         if let Some(space) = self.reply(to, payload.len()) {
@@ -163,8 +162,8 @@ impl Output {
         self.bytes.len() - self.start
     }
 
-    /// Keeps the buffer from growing past the limit while the client is slow: bytes that were sent
-    /// are dropped before the buffer would be enlarged for `size` more.
+    /// Keeps the buffer within the limit while the client is slow: drops sent bytes before the buffer would be enlarged
+    /// for `size` more.
     fn drop_sent(&mut self, size: usize) {
         if self.bytes.len() + size > self.bytes.capacity() {
             self.bytes.drain(..self.start);

@@ -1,4 +1,4 @@
-//! System calls on a client's socket. None waits.
+//! System calls on a client's socket. None of them waits.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -13,25 +13,25 @@ use rustix::net::{
 use crate::client_fd::{ClientFd, Closing};
 use crate::session::Outgoing;
 
-/// One receive call's yield besides the bytes.
+/// The result of one receive call besides the bytes.
 pub(super) struct Received {
     pub(super) length: usize,
     pub(super) fds: Vec<ClientFd>,
     pub(super) lost: bool,
 }
 
-/// What lies in the socket, and stays there.
+/// The bytes found in the socket, which stay there.
 pub(super) struct Seen {
     pub(super) length: usize,
-    /// Descriptors are there. They came with the last of these bytes, unless there was no room for more bytes: the
-    /// kernel looks for descriptors behind those that there is room for, too.
+    /// Whether there are descriptors. They came with the last of these bytes, unless there was no room for more bytes:
+    /// the kernel also looks for descriptors after the bytes that it had room for.
     pub(super) has_fds: bool,
 }
 
-/// Descriptors that one message of a socket can have (SCM_MAX_FD of Linux).
+/// Most descriptors of one message on a socket (SCM_MAX_FD of Linux).
 const SENT_FDS_MAX: usize = 253;
 
-/// Takes bytes, and descriptors with room for all that there can be: those without room the kernel would close here.
+/// Receives bytes, with room for all possible descriptors: the kernel would close those without room in this call.
 pub(super) fn receive(
     socket: BorrowedFd<'_>,
     space: &mut [u8],
@@ -40,7 +40,7 @@ pub(super) fn receive(
     receive_with(socket, space, closing, RecvFlags::empty())
 }
 
-/// The same, and all of it stays in the socket. The descriptors are others, of the same files.
+/// Like `receive`, but everything stays in the socket. The descriptors are new ones, of the same files.
 pub(super) fn peek(
     socket: BorrowedFd<'_>,
     space: &mut [u8],
@@ -73,7 +73,7 @@ fn receive_with(
     })
 }
 
-/// Looks at bytes, as far as the first descriptors, and leaves those where they are: there is no room for them.
+/// Looks at bytes up to the first descriptors, and leaves the descriptors in the socket: there is no room for them.
 pub(super) fn look(socket: BorrowedFd<'_>, space: &mut [IoSliceMut<'_>]) -> Result<Seen, Errno> {
     let mut control = RecvAncillaryBuffer::default();
     let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;

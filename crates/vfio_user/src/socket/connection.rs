@@ -14,17 +14,17 @@ use crate::message::{DmaAccess, HEADER_SIZE};
 use crate::session::{DmaRefused, Session, SessionError};
 use crate::state::SessionState;
 
-/// Whether a call found something to do.
+/// Whether a call found work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// The client had sent nothing.
     Idle,
-    /// Bytes were taken; there may be more.
+    /// Bytes were received; there may be more.
     Worked,
 }
 
-/// Why a connection ended. Dropping the connection has the socket closed; what the client mapped and
-/// wired is the backend's to release.
+/// Reasons why a connection ended. Dropping the connection closes the socket; the backend must release everything that
+/// the client mapped and wired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Closed {
     /// The client hung up between two messages, as QEMU does when it exits.
@@ -45,7 +45,7 @@ pub enum Closed {
 #[derive(Debug)]
 pub struct Connection {
     pub(super) client: Client,
-    /// What it takes that another process can go on with it.
+    /// State that lets another process go on with the connection.
     pub(super) kept: Option<Box<Kept>>,
 }
 
@@ -62,13 +62,13 @@ impl AsFd for Connection {
     }
 }
 
-/// Bytes of one read, which its owner does between other work: a hundred accesses to registers, each far
-/// below a microsecond. Longer messages come in several reads.
+/// Bytes of one read, so that the caller can do other work in between: a hundred accesses to registers, each far below
+/// a microsecond. Longer messages take several reads.
 pub(super) const READ_BYTES: usize = 4096;
 
 impl Connection {
-    /// Serves the client at the other end of this stream socket. That and what it sends is closed by
-    /// `closing`.
+    /// Serves the client at the other end of this stream socket. `closing` closes the socket and the descriptors that
+    /// the client sends.
     pub fn new(socket: OwnedFd, closing: Closing) -> Self {
         Connection {
             client: Client {
@@ -80,7 +80,7 @@ impl Connection {
         }
     }
 
-    /// A [new](Self::new) one that is [kept](Self::keep).
+    /// Makes a [new](Self::new) connection that is [kept](Self::keep).
     ///
     /// # Errors
     /// See [`keep`](Self::keep).
@@ -88,10 +88,9 @@ impl Connection {
         Self::new(socket, closing).keep()
     }
 
-    /// Serves the client, of which nothing was read yet, so that another process can [go on](Self::resume) with the
-    /// connection whenever this one ends: with these [descriptors](Self::descriptors) and what was
-    /// [committed](Backend::commit), in the beginning the [state](Self::state) of now. The client gets one answer to
-    /// each command.
+    /// Lets another process [go on](Self::resume) with the connection whenever this one ends: with these
+    /// [descriptors](Self::descriptors) and the last [committed](Backend::commit) state, at first the present
+    /// [state](Self::state). The client gets one answer to each command. Nothing must have been read yet.
     ///
     /// # Errors
     /// The process has no descriptor left.
@@ -100,12 +99,13 @@ impl Connection {
         Ok(self)
     }
 
-    /// Goes on with a connection of another process, which ended, from its [descriptors](Self::descriptors) and what
-    /// it committed last. The device is as it was at that commit. Call [`on_writable`](Self::on_writable) next, as
+    /// Goes on with the connection of another process, which ended, from its [descriptors](Self::descriptors) and its
+    /// last committed state. The device is as it was at that commit. Call [`on_writable`](Self::on_writable) next, as
     /// [`wants_write`](Self::wants_write) says.
     ///
     /// # Errors
-    /// A part of a message ended with that process, so nobody can go on; or the descriptors are others.
+    /// A part of a message was lost with that process, so no process can go on; or the descriptors are not the right
+    /// ones.
     pub fn resume(
         descriptors: [OwnedFd; KEPT_DESCRIPTORS],
         state: &SessionState,
@@ -130,28 +130,29 @@ impl Connection {
         })
     }
 
-    /// What outlives the process, in the order of [`resume`](Self::resume), if the connection is [kept](Self::keep).
+    /// Descriptors that outlive the process, in the order of [`resume`](Self::resume), if the connection is
+    /// [kept](Self::keep).
     pub fn descriptors(&self) -> Option<[BorrowedFd<'_>; KEPT_DESCRIPTORS]> {
         let [a, b, c, d] = self.kept.as_ref()?.pipe_ends();
         Some([self.as_fd(), a, b, c, d])
     }
 
-    /// What is to be committed before the first message, if the connection is [kept](Self::keep).
+    /// State to commit before the first message, if the connection is [kept](Self::keep).
     pub fn state(&self) -> Option<SessionState> {
         Some(self.kept.as_ref()?.state(&self.client))
     }
 
-    /// The device is to stand still: its client had it stop in its migration, perhaps in another process.
+    /// Whether the device must stand still: its client stopped it for migration, perhaps in another process.
     pub fn is_stopped(&self) -> bool {
         self.client.session.is_stopped()
     }
 
-    /// Receives once, carries out every command that is complete and sends the answers: two
-    /// system calls for a register access, and no allocation; four if it is [kept](Self::keep). While the device is
-    /// [busy](Backend::is_busy) commands wait: call it again when it is not, readable or not.
+    /// Receives once, carries out every complete command and sends the answers: two system calls for a register access,
+    /// and no allocation; four if the connection is [kept](Self::keep). While the device is [busy](Backend::is_busy)
+    /// commands wait: call it again when the device is not busy, readable or not.
     ///
     /// # Errors
-    /// The connection is over. The backend got a `dma_done` for every DMA request still open.
+    /// The connection is over. The backend got a `dma_done` for every open DMA request.
     pub fn on_readable(&mut self, backend: &mut dyn Backend) -> Result<Progress, Closed> {
         let result = match &mut self.kept {
             None => self.client.receive(backend),
@@ -160,10 +161,10 @@ impl Connection {
         result.inspect_err(|_| self.client.session.abandon(backend))
     }
 
-    /// Sends what the socket could not take before.
+    /// Sends the bytes that the socket had no room for.
     ///
     /// # Errors
-    /// The connection is over. The backend got a `dma_done` for every DMA request still open.
+    /// The connection is over. The backend got a `dma_done` for every open DMA request.
     pub fn on_writable(&mut self, backend: &mut dyn Backend) -> Result<(), Closed> {
         let result = match &mut self.kept {
             None => self.client.flush(),
@@ -172,13 +173,13 @@ impl Connection {
         result.inspect_err(|_| self.client.session.abandon(backend))
     }
 
-    /// Ends the conversation: the client hears so, and the next call here says that it hung up.
+    /// Shuts the socket down: the client is told, and the next call here reports that it hung up.
     pub fn hang_up(&self) {
-        // Fails if the client did the same before.
+        // This fails if the client has already hung up.
         let _ = shutdown(self.as_fd(), Shutdown::Both);
     }
 
-    /// Answers wait for the socket to take them: poll for writability.
+    /// Whether answers wait for room in the socket: poll for writability.
     pub fn wants_write(&self) -> bool {
         match &self.kept {
             None => self.client.session.outgoing().is_some(),
@@ -186,14 +187,14 @@ impl Connection {
         }
     }
 
-    /// Whether to poll for readability. A [kept](Self::keep) connection reads nothing before the client took its answer.
+    /// Whether to poll for readability. A [kept](Self::keep) connection reads nothing until the client has taken its
+    /// answer.
     pub fn wants_read(&self) -> bool {
         !self.kept.as_ref().is_some_and(|kept| kept.is_held_up())
     }
 
-    /// Starts reading `count` bytes of guest memory at `iova`; see [`Session::dma_read`]. It
-    /// leaves with the next [`on_writable`](Self::on_writable) or
-    /// [`on_readable`](Self::on_readable).
+    /// Starts reading `count` bytes of guest memory at `iova`; see [`Session::dma_read`]. The request is sent by the
+    /// next [`on_writable`](Self::on_writable) or [`on_readable`](Self::on_readable).
     ///
     /// # Errors
     /// See [`DmaRefused`].
@@ -201,12 +202,12 @@ impl Connection {
         self.client.session.dma_read(token, iova, count)
     }
 
-    /// Reads and writes of guest memory with this token that the client has not answered.
+    /// Number of reads and writes of guest memory with this token that the client has not answered.
     pub fn open_requests(&self, token: u64) -> usize {
         self.client.session.open_requests(token)
     }
 
-    /// The most bytes that a write takes. Fewer on a [kept](Self::keep) connection, which needs no more memory for them.
+    /// Most bytes of one write. Fewer on a [kept](Self::keep) connection, so that its pipes need no more memory.
     pub fn dma_write_max(&self) -> usize {
         match &self.kept {
             None => self.client.session.max_transfer(),
@@ -214,7 +215,7 @@ impl Connection {
         }
     }
 
-    /// Starts writing guest memory at `iova`; see [`Session::dma_write`]. It leaves with the next
+    /// Starts writing guest memory at `iova`; see [`Session::dma_write`]. The request is sent by the next
     /// [`on_writable`](Self::on_writable) or [`on_readable`](Self::on_readable).
     ///
     /// # Errors

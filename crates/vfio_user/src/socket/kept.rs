@@ -4,9 +4,9 @@
 //!   message ──looked at, handled──► answer ──► pipe ──► commit ──► message consumed ──► answer spliced
 //!   (stays in the socket)                                                              to the socket
 //! ```
-//! Each arrow is one step and at most one system call that anybody else notices. The descriptors outlive the process
-//! and so does what was committed last: the device, and the [`SessionState`]. From both the next process knows where
-//! the one before ended. M is the message, L the one before it, which was done.
+//! Each arrow is one step and at most one system call that others notice. The descriptors outlive the process, and so
+//! does the last commit: the device, and the [`SessionState`]. Both tell the next process where the one before ended. M
+//! is the message, L the one before it, which was done.
 //!
 //! | it ended after | committed | pipe of the state | other pipe | head of the stream | the next one |
 //! |---|---|---|---|---|---|
@@ -17,19 +17,20 @@
 //! | a part was spliced | M | its rest | empty | another or none | splices |
 //! | all was spliced | M | empty | empty | another or none | goes on |
 //!
-//! * *Head is M* is told by its header, byte for byte. A client that waits for the answer before it uses the number
-//!   again has no other such message there as long as the pipe holds the answer; if the pipe is empty and there was
-//!   an answer, M was consumed. Messages without an answer (posted writes, replies to requests of ours) are known by
-//!   the header alone: a client that sends two equal headers one after the other, as QEMU does not, which counts,
-//!   may lose the second if the process ends between them.
-//! * *Requests of ours* go the same way, without M. Those that were queued but never put fail with `ECONNRESET`.
-//! * *An answer with a descriptor* cannot pass a pipe. It is sent, then comes the commit, then M is consumed. If the
-//!   process ends after it was sent and before the commit, it is given twice, which QEMU takes for the end of the
-//!   connection. The only such answers are those to questions for regions, which QEMU asks when it starts.
-//! * *A message in pieces* (larger than any, its descriptors in another piece than its end or together with the
-//!   message before, or its end not there yet) cannot stay in the socket, which would be readable all the time. It is read as on any other connection,
-//!   after a commit that says so; if the process ends before the commit that follows, the connection cannot go on.
-//! * *A message is consumed* with room for its descriptors, which are closed elsewhere as those that were looked at;
+//! * *Head is M* is decided by the header, byte for byte. A client that waits for the answer before it uses the number
+//!   again has no other such message there as long as the pipe holds the answer; if the pipe is empty and there was an
+//!   answer, M was consumed. Messages without an answer (posted writes, replies to the server) are known by the header
+//!   alone: a client that sends two equal headers one after the other may lose the second if the process ends
+//!   between them. QEMU does not, since it counts.
+//! * *Requests of the server* go the same way, without M. Those that were queued but never put fail with `ECONNRESET`.
+//! * *An answer with a descriptor* cannot pass a pipe. It is sent, then the commit is made, then M is consumed. If the
+//!   process ends after it was sent and before the commit, it is sent twice, which QEMU takes for the end of the
+//!   connection. Only answers about regions have descriptors, and QEMU asks for them when it starts.
+//! * *A message in pieces* (larger than any, its end not there yet, or its descriptors in another piece than its end or
+//!   with the previous message) cannot stay in the socket, which would be readable all the time. It is read as on any
+//!   other connection, after a commit that says so; if the process ends before the next commit, the connection cannot
+//!   go on.
+//! * *A message is consumed* with room for its descriptors, which are closed elsewhere, like those that were looked at;
 //!   and into memory that was just written, so that the process cannot be killed by a page fault in the middle of it.
 //! * *A client that takes no answers* is not served, and its answers do not pile up.
 //!
@@ -48,10 +49,10 @@ use crate::backend::Backend;
 use crate::migration::State;
 use crate::state::{Handled, Head, SessionState};
 
-/// Descriptors that outlive the process: the socket, and read end and write end of two pipes.
+/// Number of descriptors that outlive the process: the socket, and the read end and write end of two pipes.
 pub const KEPT_DESCRIPTORS: usize = 5;
 
-/// Messages, or pieces of one, of a turn, which its owner does between other work.
+/// Messages, or pieces of one, of a turn, so that the caller can do other work in between.
 pub(super) const TURN_MESSAGES: usize = 16;
 
 #[derive(Debug)]
@@ -60,20 +61,20 @@ pub(super) struct Kept {
     phase: Phase,
     handled: Option<Handled>,
     in_pieces: bool,
-    /// More was behind the message that was looked at last.
+    /// Whether there was more after the last message that was looked at.
     saw_more: bool,
-    /// Descriptors came with it.
+    /// Whether descriptors came with that message.
     saw_fds: bool,
 }
 
-/// What is to be done next. A message that still lies in the socket is named by its head.
+/// The next step. A message that is still in the socket is named by its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Another process began; its last message may be in the socket.
+    /// Another process began; its last message may still be in the socket.
     Resumed(Option<Head>),
-    /// Sends what is in the pipe, then requests of ours, then takes the next message.
+    /// Sends what is in the pipe, then requests of the server, then takes the next message.
     Ready,
-    /// The device did what the message says, and the answer is in the session.
+    /// The device carried the message out, and the answer is in the session.
     Carried {
         message: Option<Head>,
         is_direct: bool,
@@ -83,20 +84,20 @@ enum Phase {
         message: Option<Head>,
         length: usize,
     },
-    /// The state says that the message was handled.
+    /// The committed state says that the message was handled.
     Committed(Option<Head>),
 }
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// Go on.
     Done,
     /// Go on; a message, or a piece of one, was taken.
     Taken,
-    /// Nothing to do before the client sends something, or the device is not busy any more.
+    /// Nothing to do until the client sends something, or the device is no longer busy.
     Idle,
-    /// Nothing to do before the client takes something.
+    /// Nothing to do until the client takes something.
     Full,
 }
 
@@ -133,7 +134,7 @@ impl Kept {
         })
     }
 
-    /// As it is to be committed.
+    /// The state to commit.
     pub(super) fn state(&self, client: &Client) -> SessionState {
         let mut state = SessionState {
             max_transfer: None,
@@ -148,7 +149,7 @@ impl Kept {
         state
     }
 
-    /// Bytes of what goes without more memory.
+    /// Longest message in bytes that needs no more memory.
     pub(super) fn longest_message(&self) -> usize {
         PIPE_BYTES
     }
@@ -157,18 +158,18 @@ impl Kept {
         self.pipes.ends()
     }
 
-    /// Nothing is taken before the client took an answer.
+    /// Whether nothing is read until the client takes an answer.
     pub(super) fn is_held_up(&self) -> bool {
         self.pipes.is_holding() || matches!(self.phase, Phase::Carried { .. })
     }
 
-    /// There is something to do that does not wait for the client to send.
+    /// Whether there is something to do that does not wait for the client to send.
     pub(super) fn wants_write(&self, client: &Client) -> bool {
         let has_begun = self.phase != Phase::Ready || self.pipes.is_holding();
         has_begun || client.session.outgoing().is_some()
     }
 
-    /// Does what is begun, and takes so many messages.
+    /// Completes what was begun, and handles up to `messages` messages.
     pub(super) fn work(
         &mut self,
         client: &mut Client,
@@ -214,7 +215,7 @@ impl Kept {
         }
     }
 
-    /// The message that was handled last is consumed, if that was not done.
+    /// Consumes the last message that was handled, if that is not done.
     fn verify_doubtful(
         &mut self,
         doubtful: Option<Head>,
@@ -239,7 +240,7 @@ impl Kept {
         went(self.pipes.send(client.socket.as_fd()))
     }
 
-    /// Looks at the first message, and has it handled if all of it is there.
+    /// Looks at the first message, and has it handled if it is complete.
     fn take(&mut self, client: &mut Client, backend: &mut dyn Backend) -> Result<Step, Closed> {
         match peeking::first_message(client)? {
             Found::Nothing => Ok(Step::Idle),
@@ -258,7 +259,7 @@ impl Kept {
         }
     }
 
-    /// From here on a part of the stream is in memory only.
+    /// From now on a part of the stream is in memory only; commits that first.
     fn begin_pieces(&mut self, client: &Client, backend: &mut dyn Backend) -> Step {
         self.in_pieces = true;
         self.handled = None;
@@ -290,7 +291,7 @@ impl Kept {
         Ok(Step::Taken)
     }
 
-    /// Puts the answer into a pipe, if there is one that can go there.
+    /// Puts the answer into a pipe, if there is one and it can go there.
     fn answer(
         &mut self,
         message: Option<Head>,
@@ -393,7 +394,7 @@ fn went(sent: Result<(), Errno>) -> Result<Step, Closed> {
     }
 }
 
-/// splice(2) has no flag for it. The client's end has a flag of its own.
+/// Makes the socket non-blocking, as splice(2) has no flag for the socket. The client's end has its own flag.
 fn nonblocking(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     fcntl_setfl(socket, fcntl_getfl(socket)? | OFlags::NONBLOCK)
 }

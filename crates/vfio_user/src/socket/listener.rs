@@ -17,41 +17,41 @@ use crate::client_fd::{ClientFd, Closing};
 /// Longest path of a Unix socket in bytes: `sun_path` has 108 with the NUL (unix(7)).
 const MAX_PATH: usize = 107;
 
-/// Clients that may wait for being accepted or refused; there should be one.
+/// Most clients that may wait to be accepted or refused; there should be one.
 const BACKLOG: i32 = 4;
 
-/// Why a socket cannot be listened on.
+/// Reasons why a socket cannot be listened on.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenerError {
     /// The path does not fit a socket address.
     #[error("the socket path {path} has {length} bytes and the limit is {MAX_PATH}: choose a shorter one", path = .path.display())]
     PathTooLong {
-        /// The path asked for.
+        /// The requested path.
         path: PathBuf,
         /// Its length in bytes.
         length: usize,
     },
-    /// Another process listens there.
+    /// Another process listens at the path.
     #[error("another process serves the socket {}: stop it or choose another path", .0.display())]
     InUse(PathBuf),
-    /// Something that is not a socket is there.
+    /// Something that is not a socket is at the path.
     #[error("{} exists and is not a socket: remove it or choose another path", .0.display())]
     NotASocket(PathBuf),
     /// The system refused.
     #[error("cannot listen on the socket {path}: {errno}", path = .path.display())]
     Io {
-        /// The path asked for.
+        /// The requested path.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         errno: Errno,
     },
 }
 
-/// A listening socket. Only its owner may connect (mode 0600). The file goes when this is dropped,
-/// unless somebody else has put another one in its place.
+/// A listening socket. Only its owner may connect (mode 0600). Dropping it removes the file, unless another one has
+/// been put in its place.
 #[derive(Debug)]
 pub struct Listener {
-    /// Clients may wait in it, with descriptors that they sent.
+    /// The socket. Clients may wait in it, with descriptors that they sent.
     socket: ClientFd,
     closing: Closing,
     path: PathBuf,
@@ -66,8 +66,8 @@ impl AsFd for Listener {
 }
 
 impl Listener {
-    /// Listens at `path`. A socket file that a dead process left there is replaced. `closing` closes the socket, and
-    /// all that is of clients.
+    /// Listens at `path`. A socket file that a dead process left is replaced. `closing` closes the socket, and
+    /// everything that came from clients.
     ///
     /// # Errors
     /// See [`ListenerError`].
@@ -75,7 +75,7 @@ impl Listener {
         Self::follow(path, None, closing)
     }
 
-    /// The same with the socket that a process before has left listening there, if it has.
+    /// Like [`bind`](Self::bind), with the listening socket that a previous process left, if any.
     ///
     /// # Errors
     /// See [`ListenerError`].
@@ -109,13 +109,13 @@ impl Listener {
         .map_err(|errno| ListenerError::Io { path, errno })
     }
 
-    /// Where this listens.
+    /// The path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Takes the next waiting client, if there is one. While the device has a client already it is
-    /// the caller's to let go of further ones: two guests cannot share a device.
+    /// Takes the next waiting client, if there is one. If the device already has a client, the caller must drop the new
+    /// one: two guests cannot share a device.
     ///
     /// # Errors
     /// The process has no descriptor left, or the system is out of memory.
@@ -132,7 +132,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if lstat(&self.path).is_ok_and(|now| identity(&now) == self.identity) {
-            // Nothing is left to do for a file that cannot be removed.
+            // A file that cannot be removed stays.
             let _ = unlink(&self.path);
         }
     }
@@ -143,7 +143,7 @@ fn stream_socket() -> Result<OwnedFd, Errno> {
     socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }
 
-/// The mode is set on the socket before it has a name: the file never exists with another one, and
+/// Binds a new socket. The mode is set on the socket before it has a name: the file never exists with another mode, and
 /// the process's umask, which other threads share, is left alone.
 fn bind_new(path: &Path) -> Result<(OwnedFd, (u64, u64)), Errno> {
     let socket = stream_socket()?;
@@ -157,7 +157,7 @@ fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-/// Removes the socket file if nobody listens behind it.
+/// Removes the socket file if no process listens on it.
 fn remove_stale(path: &Path) -> Result<(), ListenerError> {
     let io = |errno| ListenerError::Io {
         path: path.into(),

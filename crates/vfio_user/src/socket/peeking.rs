@@ -1,8 +1,9 @@
-//! The first message in a socket, looked at where it lies.
+//! Looks at the first message in a socket and leaves it there.
 //!
-//! **Whose descriptors?** The kernel ends a look with the bytes that came with descriptors. So they are the first
-//! message's if the look ends where that ends, and those of a later one if it goes on: as on a connection that is not
-//! kept they belong to the message with the last byte. For that there must be room for a byte more than the message has.
+//! **Which message owns descriptors?** The kernel ends a look with the bytes that came with descriptors. So they belong
+//! to the first message if the look ends where that message ends, and to a later one if the look goes on: as on a
+//! connection that is not kept, they belong to the message with the last byte. This needs room for one byte more than
+//! the message.
 
 use std::io::IoSliceMut;
 use std::os::fd::AsFd;
@@ -15,19 +16,19 @@ use crate::message::HEADER_SIZE;
 use crate::session::SessionError;
 use crate::state::Head;
 
-/// What is at the front of the stream.
+/// The item at the front of the stream.
 pub(super) enum Found {
     /// Nothing so far.
     Nothing,
     /// The client hung up.
     End,
-    /// A message that one look does not show with all that belongs to it.
+    /// A message that one look does not show with everything that belongs to it.
     Piece,
-    /// A message, which lies in the session's space.
+    /// A whole message, which is in the session's space.
     Whole {
         head: Head,
         received: Received,
-        /// There is something behind it.
+        /// Whether more follows the message.
         has_more: bool,
     },
 }
@@ -41,7 +42,7 @@ pub(super) fn first_message(client: &mut Client) -> Result<Found, Closed> {
     }
 }
 
-/// The header alone, and whether it is this one. All of the message is in memory then.
+/// Whether the first header is this one. The whole message is in memory then.
 pub(super) fn is_first(client: &mut Client, head: &Head) -> Result<bool, Errno> {
     let space = &mut client.session.space()[..head.size];
     let seen = calls::look(client.socket.as_fd(), &mut [IoSliceMut::new(space)])?;

@@ -1,9 +1,9 @@
 //! Two pipes, from which messages go to the socket.
 //!
-//! One system call moves bytes from a pipe to the socket, so a pipe says what of a message was sent, also to another
-//! process. One pipe has what was committed, or the rest of it; the next message is put into the other, and then they
-//! change places. Which is which is in the state that is committed, so nobody takes a message that was put but not
-//! committed for the one before.
+//! One system call moves bytes from a pipe to the socket, so a pipe tells how much of a message was sent, even to
+//! another process. One pipe has the committed message, or the rest of it; the next message is put into the other, and
+//! then they change places. The committed state names the pipe, so a message that was put and not committed is never
+//! taken for the one before.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -12,16 +12,16 @@ use rustix::pipe::{
     PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice,
 };
 
-/// Bytes of a new pipe: two pages, for the answers that QEMU asks for, of which all of configuration space is the
-/// longest. A pipe grows for a longer one. More would count as memory of the daemon's user, who may have few pages.
+/// Bytes of a new pipe: two pages, for QEMU's answers, of which all of configuration space is the longest. A pipe grows
+/// for a longer one. More would count as memory of the daemon's user, which may have few pages.
 pub(super) const PIPE_BYTES: usize = 8192;
 
 #[derive(Debug)]
 pub(super) struct Pipes {
     pipes: [Pipe; 2],
-    /// Which has what was committed.
+    /// Index of the pipe with the committed message.
     current: usize,
-    /// Bytes in that one.
+    /// Bytes in that pipe.
     held: usize,
 }
 
@@ -41,7 +41,8 @@ impl Pipes {
         })
     }
 
-    /// Those of another process: read end and write end of each. What it put and did not commit is dropped.
+    /// Resumes the pipes of another process: read end and write end of each. A message that it put and did not commit
+    /// is dropped.
     pub(super) fn resume(ends: [(OwnedFd, OwnedFd); 2], current: usize) -> Result<Self, Errno> {
         let [first, second] = ends;
         let pipes = [
@@ -66,7 +67,7 @@ impl Pipes {
         [&first.read, &first.write, &second.read, &second.write].map(AsFd::as_fd)
     }
 
-    /// There is something to send.
+    /// Whether there is something to send.
     pub(super) fn is_holding(&self) -> bool {
         self.held > 0
     }
@@ -76,7 +77,7 @@ impl Pipes {
         self.pipes[self.current ^ 1].put(message)
     }
 
-    /// The message that was put is the one to be sent.
+    /// Makes the message that was put the one to send.
     pub(super) fn turn(&mut self, length: usize) {
         self.current ^= 1;
         self.held = length;
@@ -87,7 +88,7 @@ impl Pipes {
         let pipe = &self.pipes[self.current].read;
         let sent = splice(pipe, None, socket, None, self.held, SpliceFlags::NONBLOCK)?;
         if sent == 0 {
-            // Somebody else emptied the pipe.
+            // Another process emptied the pipe.
             return Err(Errno::PIPE);
         }
         self.held -= sent.min(self.held);

@@ -21,7 +21,7 @@ mod kept;
 mod kept_limits;
 mod listening;
 
-/// A client's socket, and the connection it leads to.
+/// A client's socket, and the connection at its other end.
 struct Pair {
     client: UnixStream,
     server: Connection,
@@ -38,7 +38,7 @@ impl Pair {
         }
     }
 
-    /// Whose descriptors are told when they are closed.
+    /// A pair that reports its descriptors when they are closed.
     fn told() -> (Self, Receiver<OwnedFd>) {
         let (tells, told) = channel();
         let (client, server) = UnixStream::pair().unwrap();
@@ -171,7 +171,7 @@ fn as_many_descriptors_as_announced_arrive_and_more_are_refused() {
     assert_eq!(pair.reply().0.kind, Kind::Reply { error: Some(error) });
 }
 
-/// Whatever a client sends with whatever message, and its socket: their `close` may take long.
+/// This holds for all descriptors that a client sends, and for its socket: their `close` may take long.
 #[test]
 fn who_serves_a_client_closes_nothing_of_it() {
     let (mut pair, told) = Pair::told();

@@ -1,4 +1,4 @@
-//! Records that are damaged: a device that goes on from them fails or goes on, and nothing else happens.
+//! Damaged records: a device that is made from them fails or goes on, and nothing else happens.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use vrdma_pvrdma::{Device, SavedRecord};
 
 use super::{Key, Notes, Traffic, Work, World, with_shared_queue};
 
-/// For each kind of work.
+/// Number of tries for each kind of work.
 const TRIES: u64 = 2500;
 
-/// A record is changed, cut, lengthened, lost, or is found under the number or the kind of another one.
+/// Changes, cuts, lengthens or removes a record, or puts it under the number or the kind of another one.
 fn damage(records: &mut BTreeMap<Key, Vec<u8>>, dice: &mut Rng) {
     let keys: Vec<Key> = records.keys().copied().collect();
     let key = keys[dice.usize(0..keys.len())];
@@ -44,7 +44,7 @@ fn damage(records: &mut BTreeMap<Key, Vec<u8>>, dice: &mut Rng) {
 }
 
 impl World {
-    /// Both devices go on from damaged records.
+    /// Makes both devices go on from damaged records.
     fn go_on_damaged(&mut self, dice: &mut Rng) {
         for _ in 0..dice.u8(1..4) {
             damage(&mut self.book.lock().unwrap().committed, dice);
@@ -57,7 +57,7 @@ impl World {
     }
 }
 
-/// As the daemon does it: a device without registers begins anew.
+/// Like the daemon: a device without a record of its registers begins in reset.
 fn revive_or_reset(guest: &mut Guest, records: &[SavedRecord], journal: Box<dyn Journal>) {
     let config = *guest.device.config();
     let doorbells = guest.device.doorbell_fd();
@@ -92,10 +92,10 @@ fn survives(seed: u64, kind: Work) {
     }
 }
 
-/// The engine's record of a queue pair.
+/// Kind of the engine's record of a queue pair.
 const QP_RECORD: u16 = 27;
 
-/// Queue pairs of the first guest that there are records of.
+/// Keys of the recorded queue pairs of the first guest.
 fn recorded_qps(world: &World) -> Vec<Key> {
     let book = world.book.lock().unwrap();
     let keys = book.committed.keys().copied();
@@ -121,7 +121,7 @@ fn a_damaged_queue_pair_ends_and_the_others_go_on() {
         drop(book);
         world.go_on();
         let events = world.pair.fabric[0].take_events();
-        // Without its first byte nothing can be read; other bytes may have other values as well.
+        // If the first byte is changed nothing can be read; other bytes may be valid with other values.
         if byte % 8 == 0 {
             assert!(events.contains(&(EventCode::QpFatal, key.2)), "{events:?}");
         }

@@ -1,4 +1,4 @@
-//! A device that is frozen in the middle of its life: another one goes on from its context, or it goes on by itself.
+//! Devices that are frozen in the middle of their lives: another device goes on from the context, or it goes on itself.
 
 use vrdma_driver::PairOptions;
 use vrdma_pvrdma::{Context, DeviceState};
@@ -6,18 +6,18 @@ use vrdma_wire::Mac;
 
 use super::{Notebook, Notes, Traffic, Work, World};
 
-/// Turns of the carrier, after which both devices are frozen.
+/// Most turns of the carrier before both devices are frozen.
 const TURNS: u32 = 24;
 
-/// Of what peers are told when it is frozen.
+/// Epoch of what peers are told when a device is frozen.
 const EPOCH: u64 = 1_700_000_000_000_000_000;
 
-/// What becomes of a frozen device.
+/// The next step of a frozen device.
 #[derive(Clone, Copy)]
 enum Then {
-    /// Another one goes on, from bytes.
+    /// Another device goes on, from bytes.
     GoesOn,
-    /// It is thawed.
+    /// The device is thawed.
     Thaws,
 }
 
@@ -68,7 +68,8 @@ impl World {
         self.commit();
     }
 
-    /// Who waits for the end of the others does nothing that they could hear of, and counts for nothing.
+    /// Checks that devices that wait for the end of their predecessors do nothing that peers notice, and record
+    /// nothing.
     fn stand_still(&mut self) {
         self.pair.fabric.pump();
         for guest in 0..2 {
@@ -108,7 +109,7 @@ fn frozen_after(turns: u32, kind: Work, then: Then) -> bool {
     under_way
 }
 
-/// Whoever goes on with a device that was frozen when its process ended answers peers by what they were told.
+/// A device made from records, frozen when its process ended, continues from the epoch that peers were told.
 #[test]
 fn the_epoch_is_written_down_before_anybody_is_told() {
     let mut world = World::new(PairOptions::default());

@@ -1,13 +1,13 @@
-//! Devices that are recorded for the first time in the middle of their lives, and go on from that.
+//! Devices that are first recorded in the middle of their lives, and go on from those records.
 
 use super::{Notebook, Notes, Traffic, Work, World, with_shared_queue};
 use vrdma_driver::PairOptions;
 
-/// Turns of the carrier, after which the devices are recorded and the process ends.
+/// Most turns of the carrier before the devices are recorded and the process ends.
 const TURNS: u32 = 24;
 
 impl World {
-    /// The devices live without records from now on.
+    /// Stops recording of both devices.
     fn stop_recording(&mut self) {
         (0..2).for_each(|guest| self.pair.fabric[guest].device.stop_recording());
         *self.book.lock().unwrap() = Notebook::default();
@@ -21,7 +21,7 @@ impl World {
         self.book.lock().unwrap().commit();
     }
 
-    /// Units that are lost leave messages under way, which wait for their timers.
+    /// Loses every third unit: that leaves messages under way, which wait for their timers.
     fn lose_every_third_unit(&mut self) {
         let mut unit = 0;
         self.pair.fabric.lose(move |_| {
@@ -31,7 +31,7 @@ impl World {
     }
 }
 
-/// Whether messages were under way when the records began.
+/// Runs the traffic with records that begin after `turns`; true if messages were under way then.
 fn recorded_after(turns: u32, mut traffic: Traffic, world: &mut World) -> bool {
     world.stop_recording();
     world.lose_every_third_unit();

@@ -1,7 +1,7 @@
-//! The device of the model: what `pvrdma` does around [`Arming`], and ways to do it wrong.
+//! The device of the model: what `pvrdma` does around [`Arming`], and deliberate mistakes.
 //!
-//! Time is gone: a deadline may pass at any moment. So is the habit: at each publication it may say
-//! anything, which includes all that it ever could have learnt.
+//! There is no time: a deadline may pass at any moment. There is no learning: at each publication the habit may give
+//! any answer, which includes all that it could have learnt.
 
 use vrdma_verbs::Time;
 
@@ -9,10 +9,10 @@ use super::super::habit::Habit;
 use super::super::{Armed, Arming, CqState, PATIENCE, Touches, Verdict};
 use super::{QUEUES, Shared};
 
-/// Stands for all instants.
+/// The one instant that stands for all.
 const NOW: Time = Time(0);
 
-/// When a publication looks at the page; both must do.
+/// When a publication looks at the page; both orders must work.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Order {
     SwapLast,
@@ -29,9 +29,9 @@ pub(super) enum Flaw {
     ForgetsOnPublish,
     /// A completion taken by polling uses up the arming.
     ForgetsWhenConsumed,
-    /// A word seen says nothing about completions published before it.
+    /// A word says nothing about completions published before it.
     IgnoresOlderCompletions,
-    /// Nobody looks after the deadline of a watch.
+    /// The deadline of a watch has no effect.
     DropsWatches,
 }
 
@@ -45,12 +45,12 @@ impl Flaw {
     ];
 }
 
-/// Where a publication is.
+/// How far a publication has come.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Publishing {
     /// The ring's fill was sampled.
     Sampled { consumer: u32, empty: bool },
-    /// The first of store and swap is done.
+    /// One of store and swap is done.
     Halfway { consumer: u32, empty: bool },
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// A device that has that many completions for each CQ.
+    /// A device that has `completions` for each CQ.
     pub(super) fn new(completions: [u8; QUEUES], flaw: Flaw, order: Order) -> Self {
         Self {
             arming: [Arming::new(), Arming::new()],
@@ -79,7 +79,7 @@ impl Device {
         }
     }
 
-    /// Between two other things the device looks at the page.
+    /// Looks at the page, between other steps of the device.
     pub(super) fn scan(&mut self, shared: &mut Shared) -> bool {
         self.publishing.is_none() && self.swap(shared)
     }
@@ -88,7 +88,7 @@ impl Device {
         self.publishing.is_some()
     }
 
-    /// A publication goes one step on: the device is one thread, the guest runs between its steps.
+    /// Advances a publication by one step: the device is one thread, and the guest runs between its steps.
     pub(super) fn publish(
         &mut self,
         queue: usize,
@@ -121,7 +121,7 @@ impl Device {
         true
     }
 
-    /// The deadline of a watch passes.
+    /// Lets the deadline of a watch pass.
     pub(super) fn deadline(&mut self, queue: usize, shared: &mut Shared) -> bool {
         let Some(deadline) = self.arming[queue].deadline() else {
             return false;

@@ -1,13 +1,13 @@
-//! Guest threads. A step is one load from shared memory with the stores that follow it: putting a
-//! store into the vCPU's own buffer is visible to nobody.
+//! Guest threads. A step is one load from shared memory with the stores that follow it: a store into the vCPU's own
+//! buffer is visible to nobody else.
 
 use super::super::CqDoorbell;
 use super::Shared;
 
-/// Stores that a vCPU holds back at most: enough for a consumer index, ARM and POLL to pass a load.
+/// Most stores that a vCPU holds back: enough for a consumer index, ARM and POLL to pass a load.
 const STORE_BUFFER: usize = 3;
 
-/// Stores that one step makes at most.
+/// Most stores of one step.
 const STORES: usize = 2;
 
 /// How a thread waits for completions.
@@ -19,17 +19,17 @@ pub(super) enum Waiting {
     ArmDrainSleep,
     /// The same for solicited completions.
     ArmSolicitedDrainSleep,
-    /// Arm for any completion, which stays in force when armed for solicited ones too; drain, sleep.
+    /// Arm for any completion, which stays in force when solicited ones are armed too; drain, sleep.
     ArmBothDrainSleep,
     /// Poll until empty, arm, poll until empty, sleep.
     DrainArmDrainSleep,
-    /// Arm, poll once; whether or not that took a completion, the arming is still good: sleep. Right
-    /// only where each completion answers to the consumption of the one before.
+    /// Arm, poll once, sleep: whether or not the poll took a completion, the arming is still good. Correct only if each
+    /// completion waits for the consumption of the one before.
     ArmTakeOneSleep,
 }
 
 impl Waiting {
-    /// Those that sleep.
+    /// All idioms that sleep.
     pub(super) const SLEEPERS: [Self; 5] = [
         Self::ArmDrainSleep,
         Self::ArmSolicitedDrainSleep,
@@ -38,7 +38,7 @@ impl Waiting {
         Self::ArmTakeOneSleep,
     ];
 
-    /// Arms at first and after each event, before it polls.
+    /// Whether the thread arms at first and after each event, before it polls.
     fn arms_first(self) -> bool {
         !matches!(self, Self::Poll | Self::DrainArmDrainSleep)
     }
@@ -47,9 +47,9 @@ impl Waiting {
 /// What the thread does next.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum At {
-    /// Load the producer index; empty: write POLL.
+    /// Load the producer index; if the ring is empty, write POLL.
     Look,
-    /// Load it again.
+    /// Load the producer index again.
     LookAgain,
     Sleep,
     Done,
@@ -66,10 +66,10 @@ pub(super) struct Thread {
     queue: usize,
     idiom: Waiting,
     at: At,
-    /// Armed since it last woke up.
+    /// Whether the thread has armed since it last woke up.
     armed: bool,
     consumer: u32,
-    /// Oldest first.
+    /// Stores, oldest first.
     store_buffer: [Option<Store>; STORE_BUFFER + STORES - 1],
 }
 
@@ -89,12 +89,12 @@ impl Thread {
         thread
     }
 
-    /// Its completions are solicited.
+    /// Whether its completions are solicited.
     pub(super) fn is_solicited(&self) -> bool {
         self.idiom == Waiting::ArmSolicitedDrainSleep
     }
 
-    /// The next completion comes only when the last one is consumed.
+    /// Whether the next completion comes only after the last one is consumed.
     pub(super) fn lock_step(&self) -> bool {
         self.idiom == Waiting::ArmTakeOneSleep
     }
@@ -103,7 +103,7 @@ impl Thread {
         self.at == At::Sleep
     }
 
-    /// Goes on; false when the thread can do nothing.
+    /// Makes one step; false if the thread can do nothing.
     pub(super) fn step(&mut self, shared: &mut Shared) -> bool {
         if self.store_buffer[STORE_BUFFER - 1].is_some() {
             return false;
@@ -125,7 +125,7 @@ impl Thread {
         true
     }
 
-    /// The oldest store becomes visible.
+    /// Makes the oldest store visible.
     pub(super) fn drain(&mut self, shared: &mut Shared) -> bool {
         let Some(store) = self.store_buffer[0].take() else {
             return false;

@@ -1,4 +1,4 @@
-//! Guest memory that comes and goes.
+//! DMA_MAP and DMA_UNMAP: guest memory added and removed.
 
 use super::{Request, front, no_wrap, room_for};
 use crate::backend::{DmaMap, DmaUnmap};

@@ -1,7 +1,7 @@
-//! Features of the device, which all belong to migration, and the data of one that migrates.
+//! Features of the device, which all belong to migration, and the data of a migrating device.
 //!
-//! Errors are those of the kernel's VFIO for the same mistakes: `ENOTTY` for a feature that the device lacks, `EINVAL` for the
-//! rest, `E2BIG` for too many ranges.
+//! The errors are the same as those of the kernel's VFIO: `ENOTTY` for a feature that the device lacks, `EINVAL` for
+//! the rest, `E2BIG` for too many ranges.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ const GET: u32 = 1 << 16;
 const SET: u32 = 1 << 17;
 const PROBE: u32 = 1 << 18;
 
-/// Features by their number.
+/// Numbers of the features.
 mod index {
     pub(super) const MIGRATION: u32 = 1;
     pub(super) const STATE: u32 = 2;
@@ -29,56 +29,56 @@ mod index {
     pub(super) const LOGGING_REPORT: u32 = 8;
 }
 
-/// Bits of a word of the bitmap of written pages.
+/// Bits in a word of the bitmap of written pages.
 const WORD_BITS: u64 = u64::BITS as u64;
 
-/// A question about a feature, or a change of one.
+/// A query about a feature, or a change of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Feature<'a> {
-    /// All that was sent, which most answers repeat.
+    /// The whole payload, which most answers repeat.
     pub payload: &'a [u8],
-    /// What is asked.
+    /// The query or change.
     pub request: FeatureRequest,
 }
 
-/// What is asked of a feature.
+/// A query about a feature, or a change of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeatureRequest {
-    /// Whether there is this feature, with these ways to use it: there is, if the device can migrate.
+    /// Whether the feature exists and can be used in these ways: it exists, if the device can migrate.
     Probe,
-    /// Which states there are.
+    /// Query of the states that are offered.
     GetMigration,
-    /// The state.
+    /// Query of the current state.
     GetState,
-    /// Another state, by a number that may be any.
+    /// Change to another state, by a number that may be invalid.
     SetState(u32),
-    /// Which pages are written is noted from now on.
+    /// Start of logging which pages are written.
     StartLogging,
-    /// And not any more.
+    /// End of logging.
     StopLogging,
-    /// Which were written.
+    /// Query of the pages that were written.
     Report(Report),
 }
 
-/// A range of bus addresses, for a bitmap of at most [`MAX_DATA`] bytes.
+/// A range of bus addresses, with a bitmap of at most [`MAX_DATA`] bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
     /// First address, a multiple of the page size.
     pub iova: u64,
-    /// Bytes, a multiple of [`DMA_PAGE_SIZE`] and not 0; the range does not wrap.
+    /// Length in bytes, a multiple of [`DMA_PAGE_SIZE`] and not 0; the range does not wrap.
     pub length: u64,
-    /// What one bit stands for: a power of two, [`DMA_PAGE_SIZE`] or more.
+    /// Bytes that one bit stands for: a power of two, [`DMA_PAGE_SIZE`] or more.
     pub page_size: u64,
 }
 
 impl Report {
     /// The range.
     pub fn range(&self) -> Range<u64> {
-        // The last byte of all is in no page that can be mapped.
+        // The last byte of the address space is in no page that can be mapped.
         self.iova..self.iova.saturating_add(self.length)
     }
 
-    /// Bytes of the bitmap: whole words.
+    /// Size of the bitmap in bytes: whole words.
     pub fn bitmap_bytes(&self) -> u64 {
         let bits = self.length.div_ceil(self.page_size);
         bits.div_ceil(WORD_BITS) * size_of::<u64>() as u64
@@ -111,7 +111,7 @@ pub(super) fn device_feature(payload: &[u8]) -> Result<Request<'_>, Refusal> {
     Ok(Request::DeviceFeature(Feature { payload, request }))
 }
 
-/// How a feature can be used.
+/// The ways to use a feature.
 fn offered(feature: u32) -> Result<u32, Refusal> {
     match feature {
         index::MIGRATION | index::LOGGING_REPORT => Ok(GET),
@@ -147,7 +147,7 @@ fn set(feature: u32, argsz: u32, data: &[u8]) -> Result<FeatureRequest, Refusal>
     }
 }
 
-/// The client takes an answer with these data, or has sent them.
+/// Checks that `argsz` has room for these data, sent or received.
 fn has_room<T>(argsz: u32) -> Result<(), Refusal> {
     has_room_for(argsz, size_of::<T>() as u64)
 }
@@ -159,7 +159,7 @@ fn has_room_for(argsz: u32, data: u64) -> Result<(), Refusal> {
     }
 }
 
-/// All that is written is noted, whatever the ranges; they must be ranges all the same.
+/// Parses a start of logging. All writes are logged, whatever the ranges; they must be valid ranges all the same.
 fn start(argsz: u32, data: &[u8]) -> Result<FeatureRequest, Refusal> {
     let (raw, rest) = front::<LoggingStart>(data)?;
     let count = raw.num_ranges.get();
@@ -209,7 +209,7 @@ fn report(argsz: u32, data: &[u8]) -> Result<Report, Refusal> {
     Ok(report)
 }
 
-/// How many bytes to read.
+/// Parses a read of data: the number of bytes.
 pub(super) fn read_data(payload: &[u8]) -> Result<Request<'_>, Refusal> {
     let (raw, _) = front::<MigrationData>(payload)?;
     let size = raw.size.get();

@@ -1,4 +1,4 @@
-//! Interrupts wired, masked or raised.
+//! DEVICE_SET_IRQS: interrupts wired, masked or raised.
 
 use super::{front, room_for};
 use crate::backend::{IrqAction, IrqData, SetIrqs};

@@ -1,4 +1,4 @@
-//! Registers read and written.
+//! REGION_READ and REGION_WRITE: registers read and written.
 
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U64;
@@ -7,16 +7,16 @@ use super::{Request, front};
 use crate::message::layout::{RegionAccess, WriteOne};
 use crate::message::{MAX_DATA, Refusal};
 
-/// Data for a region.
+/// A write to a region.
 #[derive(Debug, Clone, Copy)]
 pub struct Write<'a> {
-    /// Where to; the count is the length of the data.
+    /// Region and offset; its count is the length of the data.
     pub access: &'a RegionAccess,
-    /// At most [`MAX_DATA`] bytes.
+    /// The bytes to write, at most [`MAX_DATA`].
     pub data: &'a [u8],
 }
 
-/// Several small writes in order.
+/// Several small writes, in order.
 #[derive(Debug, Clone, Copy)]
 pub struct WriteMulti<'a>(&'a [WriteOne]);
 

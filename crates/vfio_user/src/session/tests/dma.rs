@@ -1,4 +1,4 @@
-//! Requests of ours and their replies.
+//! DMA requests of the server and their replies.
 
 use rustix::io::Errno;
 

@@ -1,5 +1,4 @@
-//! Hostile clients: whatever comes in whatever pieces, the session answers or ends, and its memory
-//! stays bounded.
+//! Hostile clients: for any bytes in any pieces, the session answers or ends, and its memory stays bounded.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -12,7 +11,7 @@ use crate::session::OUTPUT_LIMIT;
 /// `VFIO_DEVICE_FEATURE_SET` of `MIG_DEVICE_STATE`.
 const SET_STATE: u32 = 1 << 17 | 2;
 
-/// A message that is right or nearly so.
+/// A message that is valid or nearly so.
 fn plausible() -> impl Strategy<Value = Vec<u8>> {
     let number = prop_oneof![
         0u32..16,
@@ -30,7 +29,7 @@ fn plausible() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|(id, code, kind, fields)| message(id, code, kind, &words(&fields)))
 }
 
-/// What a client says to a device that migrates: states, data, its log.
+/// A message to a device that migrates: states, data, its log.
 fn migrating() -> impl Strategy<Value = Vec<u8>> {
     let state = (0u32..8).prop_map(|state| words(&[16, SET_STATE, state, 0]));
     let feature = (0u32..40, 0u32..10, 0u32..8, vec(0u32..0x2000, 0..8)).prop_map(
@@ -49,7 +48,7 @@ fn migrating() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// A conversation after the greeting, with a device that can do everything.
+/// A conversation after the version was accepted, with a device that can do everything.
 fn greeted() -> Talk {
     let mut talk = Talk::greeted();
     talk.device.migrator = Some(Migrator::default());
@@ -62,8 +61,7 @@ fn read() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Feeds the stream in pieces with some descriptors, taking answers now and then. Whether the
-/// session survived.
+/// Feeds the stream in pieces with some descriptors, taking answers now and then. True if the session survived.
 fn feed(talk: &mut Talk, stream: &[u8], pieces: &[(usize, usize, bool)]) -> bool {
     let mut rest = stream;
     for (length, fds, take) in pieces.iter().cycle() {
@@ -94,7 +92,7 @@ fn pieces() -> impl Strategy<Value = Vec<(usize, usize, bool)>> {
     vec((1usize..200, 0usize..3, any::<bool>()), 1..20)
 }
 
-/// A valid command gets its answer: the stream is in step.
+/// Checks that a valid command gets its answer: the stream is in step.
 fn still_answers(talk: &mut Talk) {
     talk.replies();
     talk.device.take();
@@ -102,7 +100,7 @@ fn still_answers(talk: &mut Talk) {
     talk.expect(0xbeef, Command::DeviceReset, &[]);
 }
 
-/// Found by fuzzing: without vectors any type came through.
+/// Found by fuzzing: with no vectors, any interrupt type was accepted.
 #[test]
 fn a_type_of_interrupts_that_is_none_is_refused() {
     const ALL_TRIGGER: u32 = 0b100_001;

@@ -1,4 +1,4 @@
-//! Devices that migrate: every arc, data in pieces, and what clients get wrong.
+//! Devices that migrate: every arc, data in pieces, and errors of clients.
 
 mod features;
 
@@ -31,7 +31,7 @@ fn migrator(talk: &mut Talk) -> &mut Migrator {
     talk.device.migrator.as_mut().unwrap()
 }
 
-/// What the device was told since the last time.
+/// The device's calls since the last time.
 fn steps(talk: &mut Talk) -> Vec<Step> {
     std::mem::take(&mut migrator(talk).steps)
 }
@@ -45,7 +45,7 @@ fn set_state(code: u32) -> Vec<u8> {
     feature(16, SET | STATE, &words(&[code, u32::MAX]))
 }
 
-/// The errno of the only answer, if it has one.
+/// The errno of an answer, if it has one.
 fn errno(sent: &Sent) -> Option<i32> {
     match sent.header.kind {
         crate::message::Kind::Reply { error } => error.map(|error| error as i32),
@@ -74,7 +74,7 @@ fn go(talk: &mut Talk, to: State) {
     assert_eq!(outcome(talk, &message).unwrap(), message[16..]);
 }
 
-/// One in this state.
+/// A conversation about a device in this state.
 fn talk_in(from: State) -> Talk {
     let mut talk = talk();
     if from == State::Error {
@@ -116,7 +116,7 @@ fn a_device_that_cannot_migrate_says_so() {
     assert_eq!(write(&mut talk, b"data"), Err(Errno::NOTTY));
 }
 
-/// Every way from each state to each, by the steps that it takes.
+/// Each pair of states, with the steps between them.
 #[test]
 fn all_arcs_go_by_stop() {
     use State::{Error, Resuming, Running, Stop, StopCopy};
@@ -147,7 +147,7 @@ fn all_arcs_go_by_stop() {
     }
     for from in State::ALL {
         let mut talk = talk_in(from);
-        // ERROR, and what is not offered: RUNNING_P2P, PRE_COPY, PRE_COPY_P2P, and no state at all.
+        // ERROR, and states that are not offered: RUNNING_P2P, PRE_COPY, PRE_COPY_P2P, and invalid numbers.
         for code in [Error as u32, 5, 6, 7, 8, u32::MAX] {
             let refused = outcome(&mut talk, &set_state(code));
             assert_eq!(refused, Err(Errno::INVAL), "{from:?} to {code}");
@@ -175,7 +175,7 @@ fn only_a_reset_ends_an_error_and_it_ends_any_state() {
     }
 }
 
-/// Where a step of a way fails.
+/// The state after a failed step.
 #[test]
 fn what_the_device_refuses_leaves_it_where_it_came() {
     use State::{Resuming, Running, Stop, StopCopy};
@@ -206,7 +206,7 @@ fn data_is_read_in_pieces_to_its_end() {
     assert_eq!(read(&mut talk, 1000).unwrap(), rest);
     assert_eq!(steps(&mut talk), [Step::Saved]);
     assert_eq!(read(&mut talk, 1000).unwrap(), b"");
-    // Another transfer begins at the beginning.
+    // Another transfer begins at the first byte.
     go(&mut talk, State::Stop);
     assert_eq!(read(&mut talk, 10), Err(Errno::INVAL));
     go(&mut talk, State::StopCopy);
@@ -222,7 +222,7 @@ fn data_is_written_in_pieces_and_loaded_at_their_end() {
     assert_eq!(steps(&mut talk), []);
     go(&mut talk, State::Running);
     assert_eq!(steps(&mut talk), [Step::Load(DATA.to_vec()), Step::GoOn]);
-    // Nothing is left of it for the next time.
+    // No data is left for the next time.
     go(&mut talk, State::Resuming);
     go(&mut talk, State::Stop);
     let again = [Step::Stop, Step::Prepare, Step::Load(Vec::new())];
@@ -279,7 +279,7 @@ fn no_client_fills_the_memory() {
     assert_eq!(migrator(&mut talk).held, DATA.len());
     go(&mut talk, State::Stop);
     assert_eq!(migrator(&mut talk).held, 0);
-    // Others have what there is.
+    // The memory for data is used up by others.
     migrator(&mut talk).others = HELD_MAX - DATA.len() + 1;
     let refused = outcome(&mut talk, &set_state(State::StopCopy as u32));
     assert_eq!(refused, Err(Errno::NOSPC));
@@ -288,7 +288,7 @@ fn no_client_fills_the_memory() {
     write(&mut talk, &DATA[1..]).unwrap();
 }
 
-/// What nobody would see is not done.
+/// A request without an answer has no effect.
 #[test]
 fn what_wants_no_answer_loses_nothing() {
     let mut talk = talk_in(State::StopCopy);
@@ -297,7 +297,7 @@ fn what_wants_no_answer_loses_nothing() {
     assert_eq!(talk.replies(), []);
 }
 
-/// The session of the next process, and whether its device is to stand still.
+/// The session of the next process, and whether its device must stand still.
 fn resumed(talk: &Talk) -> (Talk, bool) {
     let bytes = committed(talk).encode();
     let session = Session::resume(&SessionState::decode(&bytes).unwrap());

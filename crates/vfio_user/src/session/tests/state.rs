@@ -1,4 +1,4 @@
-//! The state of a connection, as bytes that somebody may have damaged.
+//! The state of a connection, as bytes that may be damaged.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use crate::script::command;
 use crate::session::Session;
 use crate::state::{Handled, Head, MAX_KEPT_DMA, MAX_STATE, Pending, SessionState, VERSION};
 
-/// One that has everything.
+/// A state with every field set.
 fn full() -> SessionState {
     let message = command(0x1234, Command::RegionRead, &[0; 16]);
     let request = |id| Pending {

@@ -1,4 +1,4 @@
-//! Messages on a stream: splits, bursts, sizes, and whose descriptors are whose.
+//! Messages on a stream: splits, bursts, sizes, and which message owns descriptors.
 
 use rustix::io::Errno;
 
@@ -54,7 +54,7 @@ fn a_burst_is_answered_in_order() {
     }
 }
 
-/// However much the client sends ahead.
+/// This holds however much the client sends ahead.
 #[test]
 fn commands_wait_while_the_device_is_busy() {
     let mut talk = Talk::greeted();

@@ -1,4 +1,4 @@
-//! A process that ends at any step, and another one that goes on.
+//! Processes that end at any step, and the next one that goes on.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -8,13 +8,13 @@ use super::*;
 use crate::script::posted;
 use crate::state::SessionState;
 
-/// More steps than any message takes, with those of the next process.
+/// More steps than any message takes, including those of the next process.
 pub(super) const STEPS: usize = 12;
 
-/// What the client sends in one call: bytes, and how many descriptors.
+/// The client's send calls: bytes, and number of descriptors.
 pub(super) type Sends = Vec<(Vec<u8>, usize)>;
 
-/// A client's socket, the connection of the process of now, and what processes have in common.
+/// A client's socket, the connection of the present process, and the state that outlives processes.
 pub(super) struct Kept {
     pub(super) client: UnixStream,
     pub(super) server: Connection,
@@ -67,7 +67,7 @@ impl Kept {
         while self.server.on_readable(&mut self.device).unwrap() == Progress::Worked {}
     }
 
-    /// One step; false when there is nothing to do.
+    /// Makes one step; false if there is nothing to do.
     pub(super) fn step(&mut self) -> bool {
         let kept = self.server.kept.as_mut().unwrap();
         let step = kept.step(&mut self.server.client, &mut self.device);
@@ -82,7 +82,7 @@ impl Kept {
         Connection::resume(descriptors, &state, Closing::by(drop))
     }
 
-    /// The process ends, and another one goes on with what was committed.
+    /// Ends the process, and goes on in another one from the last commit.
     pub(super) fn follow(&mut self) {
         self.server = self.try_resume().unwrap();
         let committed = self.device.committed.take();
@@ -93,7 +93,7 @@ impl Kept {
         };
     }
 
-    /// All that the server sent.
+    /// All bytes that the server sent.
     pub(super) fn read(&mut self) -> Vec<u8> {
         let mut stream = Vec::new();
         let error = self.client.read_to_end(&mut stream).unwrap_err();
@@ -102,7 +102,7 @@ impl Kept {
     }
 }
 
-/// A stream cut into messages.
+/// Cuts a stream into messages.
 pub(super) fn answers(mut stream: &[u8]) -> Vec<Vec<u8>> {
     let mut answers = Vec::new();
     while let Some(head) = stream.first_chunk::<HEADER_SIZE>() {
@@ -172,19 +172,19 @@ pub(super) fn conversations() -> Vec<Sends> {
     ]
 }
 
-/// A write in several parts, of which each is in a buffer of the kernel's.
+/// A write in several parts, each in its own buffer of the kernel.
 pub(super) fn large() -> Vec<u8> {
     [access(0, 2, 0xf000), vec![7; 0xf000]].concat()
 }
 
-/// What a client of one process hears, and what the device.
+/// The client's answers and the device's calls when one process does all.
 pub(super) fn undisturbed(mut talk: Kept, sends: &Sends) -> (Vec<Vec<u8>>, Vec<Call>) {
     sends.iter().for_each(|send| talk.send(send));
     talk.serve();
     (answers(&talk.read()), talk.device.take())
 }
 
-/// Processes end after so many steps each.
+/// The same when processes end, each after a number of steps.
 pub(super) fn disturbed(
     mut talk: Kept,
     sends: &Sends,
@@ -274,7 +274,7 @@ fn descriptors_are_those_of_their_message_after_a_crash() {
     }
 }
 
-/// Several messages in one call, which nobody sends who asks for an answer to each.
+/// Several messages in one call, which no client sends that waits for an answer to each.
 #[test]
 fn descriptors_of_two_messages_are_those_of_the_last() {
     let mut talk = Kept::greeted();
@@ -288,7 +288,7 @@ fn descriptors_of_two_messages_are_those_of_the_last() {
     assert_eq!(answers(&talk.read()).len(), 4);
 }
 
-/// The answer has a descriptor, which no pipe takes: it is given twice if the process ends right after it was sent.
+/// The answer has a descriptor, which no pipe takes: it is sent twice if the process ends right after it was sent.
 #[test]
 fn the_memory_of_a_region_is_handed_over_twice_after_one_of_the_steps() {
     let sends = one(region_info(1), 0);

@@ -1,4 +1,4 @@
-//! A kept connection that is full, in pieces, busy or at its end.
+//! Kept connections that are full, in pieces, busy or at their end.
 
 use super::kept::*;
 use super::*;
@@ -159,7 +159,7 @@ fn who_breaks_the_protocol_is_disconnected() {
     assert!(matches!(closed, Closed::Protocol(SessionError::Header(_))));
 }
 
-/// Whatever a client sends, in one process after the other: its `close` may take long.
+/// This holds for everything that a client sends, in one process after the other: its `close` may take long.
 #[test]
 fn who_serves_a_kept_client_closes_nothing_of_it() {
     let (tells, told) = channel();
@@ -186,7 +186,7 @@ fn who_serves_a_kept_client_closes_nothing_of_it() {
     }
 }
 
-/// Requests of ours, wherever the process ends: one reply, or an error if they never left.
+/// Requests of the server, wherever the process ends: one reply, or an error if they were never sent.
 #[test]
 fn guest_memory_is_read_after_a_crash() {
     for (steps, then) in (0..STEPS).flat_map(|first| (0..STEPS).map(move |then| (first, then))) {

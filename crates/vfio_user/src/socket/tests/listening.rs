@@ -107,7 +107,7 @@ fn a_folder_that_does_not_exist_is_an_error() {
     ));
 }
 
-/// Who writes without end is served in pieces, so that whoever owns the connection serves others between.
+/// A client that writes without end is served in pieces, so that the caller can serve others in between.
 #[test]
 fn a_flood_is_taken_in_pieces() {
     let mut pair = Pair::greeted();

@@ -104,7 +104,7 @@ fn report_of(iova: u64, length: u64) -> Vec<u8> {
     [iova, length, 0x1000].map(u64::to_le_bytes).concat()
 }
 
-/// The bitmap that comes for a range, by the bits that are set.
+/// The set bits of the bitmap reported for a range.
 fn report(talk: &mut Talk, numbers: [u64; 3], bitmap: u32) -> Result<Vec<usize>, Errno> {
     let data = numbers.map(u64::to_le_bytes).concat();
     let answer = outcome(talk, &feature(32 + bitmap, GET | REPORT, &data))?;
@@ -123,7 +123,7 @@ fn written_pages_are_bits_from_the_start_of_the_range() {
     assert_eq!(all, [0x10, 0x11, 0x50]);
     let some = report(&mut talk, [0x1_1000, 0x1_0000, 0x1000], 8).unwrap();
     assert_eq!(some, [0]);
-    // Larger pages are written if a part of them is.
+    // A larger page is reported if a part of it was written.
     let large = report(&mut talk, [0, 0x10_0000, 0x2000], 16).unwrap();
     assert_eq!(large, [8, 0x28]);
     let huge = report(&mut talk, [0, 0x10_0000, 0x20_0000], 8).unwrap();
@@ -137,10 +137,10 @@ fn written_pages_are_bits_from_the_start_of_the_range() {
 #[test]
 fn ranges_that_cannot_be_told_are_refused() {
     let mut talk = talk();
-    // The largest bitmap that goes over.
+    // The largest bitmap that fits a message.
     let most = u64::from(MAX_DATA) * 8 * 0x1000;
     report(&mut talk, [0, most, 0x1000], MAX_DATA).unwrap();
-    // The last page of all addresses.
+    // The last page of the address space.
     report(&mut talk, [0u64.wrapping_sub(0x1000), 0x1000, 0x1000], 8).unwrap();
     steps(&mut talk);
     let wrong = [
@@ -163,7 +163,7 @@ fn ranges_that_cannot_be_told_are_refused() {
     assert_eq!(steps(&mut talk), []);
 }
 
-/// What nobody would see stays noted.
+/// A report without an answer leaves the log unchanged.
 #[test]
 fn a_report_that_wants_no_answer_forgets_nothing() {
     let mut talk = talk();
