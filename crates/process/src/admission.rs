@@ -1,7 +1,7 @@
-//! Who may use which adapter.
+//! The users and groups that may use each adapter.
 //!
-//! Written by the control thread when an adapter is added, changed or removed; read by every shard when
-//! somebody asks for an adapter or which ones there are. What was opened before a change goes on.
+//! Written by the control thread when an adapter is added, changed or removed; read by every shard when a process asks
+//! for an adapter or for the list. Adapters that were opened before a change stay open.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -11,16 +11,17 @@ use vrdma_switch::PortId;
 
 use crate::caller::Caller;
 
-/// Users and groups that may use an adapter besides the daemon's own user.
+/// Users and groups that may use an adapter, besides the daemon's own user.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Admitted {
-    /// Numbers of users.
+    /// Numbers of the users.
     pub users: BTreeSet<u32>,
-    /// Numbers of groups: the primary one of a process or one of its others.
+    /// Numbers of the groups: a process's primary group counts, and so do its others.
     pub groups: BTreeSet<u32>,
 }
 
-/// Who may use each adapter, of whatever kind. An adapter that is not in it is the daemon's user's alone.
+/// Users and groups that may use each adapter, of whatever kind. An adapter that is not listed is for the daemon's user
+/// alone.
 #[derive(Debug, Default)]
 pub struct Admission(RwLock<Tables>);
 
@@ -31,15 +32,15 @@ struct Tables {
     by_group: Shares,
 }
 
-/// Copied when they change while somebody looks at them, and not for each look.
+/// Adapters of each user or group. A set is copied if it changes while somebody reads it, and not for each reader.
 type Shares = BTreeMap<u32, Arc<BTreeSet<PortId>>>;
 
-/// The adapters that somebody may use. Some may be gone.
+/// The adapters that a process may use. Some may be gone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Usable {
-    /// All.
+    /// All adapters.
     All,
-    /// These: the user's and those of each of its groups.
+    /// The union of these sets: that of the user and those of its groups.
     Only(Vec<Arc<BTreeSet<PortId>>>),
 }
 
@@ -66,7 +67,7 @@ pub(crate) fn merged(shares: &[Arc<BTreeSet<PortId>>]) -> impl Iterator<Item = P
 }
 
 impl Admission {
-    /// Who may use an adapter from now on.
+    /// Sets who may use an adapter from now on.
     pub fn set(&self, port: PortId, admitted: Admitted) {
         let mut tables = self.write();
         tables.remove(port);
@@ -82,12 +83,12 @@ impl Admission {
         tables.by_port.insert(port, admitted);
     }
 
-    /// The adapter is gone.
+    /// Forgets an adapter that is gone.
     pub fn remove(&self, port: PortId) {
         self.write().remove(port);
     }
 
-    /// Whether somebody may use an adapter.
+    /// Whether a process may use an adapter.
     pub fn admits(&self, port: PortId, caller: &Caller) -> bool {
         if caller.is_ours() {
             return true;
@@ -101,7 +102,7 @@ impl Admission {
         })
     }
 
-    /// The adapters that somebody may use: no look at those of others, and no copy of its own.
+    /// Returns the adapters that a process may use, without looking at others and without a copy.
     pub(crate) fn usable(&self, caller: &Caller) -> Usable {
         if caller.is_ours() {
             return Usable::All;
@@ -114,7 +115,7 @@ impl Admission {
         Usable::Only(of_user.into_iter().chain(of_groups).cloned().collect())
     }
 
-    // A thread that panicked in the middle of a change ends the daemon, so what it left is not seen.
+    // A thread that panicked in the middle of a change ends the daemon, so nobody sees a half-done change.
     fn read(&self) -> RwLockReadGuard<'_, Tables> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }

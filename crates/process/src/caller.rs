@@ -1,4 +1,4 @@
-//! Who is at the other end of a socket.
+//! The process at the other end of a socket.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use vrdma_provider::message::Name;
 
 use crate::users::is_ours;
 
-/// A process that connected, as it was when it did.
+/// A process, as it was when it connected.
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// User.
@@ -20,15 +20,16 @@ pub struct Caller {
     gid: u32,
     /// Supplementary groups.
     others: Arc<[u32]>,
-    /// The only adapter that there is for it: the one whose socket it came by.
+    /// The only adapter that this process can see: the one whose socket it came by; `None` if it came by the socket for
+    /// all.
     pub(crate) only: Option<Name>,
 }
 
 impl Caller {
-    /// The process at the other end of a connected socket.
+    /// Finds out the process at the other end of a connected socket.
     ///
     /// # Errors
-    /// It is no such socket.
+    /// The descriptor is no such socket.
     pub fn at(socket: BorrowedFd<'_>) -> Result<Self, Errno> {
         let peer = daemon::peer(socket)?;
         Ok(Self {
@@ -40,12 +41,12 @@ impl Caller {
         })
     }
 
-    /// Its process, if the daemon's PID namespace has it.
+    /// The process's number, if the daemon's PID namespace has it.
     pub fn pid(&self) -> Option<Pid> {
         self.pid
     }
 
-    /// It came by the socket of an adapter.
+    /// Restricts the process to the adapter by whose socket it came.
     pub(crate) fn at_socket_of(self, adapter: Name) -> Self {
         Self {
             only: Some(adapter),
@@ -53,7 +54,7 @@ impl Caller {
         }
     }
 
-    /// Its groups.
+    /// All groups of the process.
     pub(crate) fn groups(&self) -> impl Iterator<Item = u32> {
         [self.gid].into_iter().chain(self.others.iter().copied())
     }

@@ -18,21 +18,21 @@ use zerocopy::IntoBytes;
 
 use super::context::Context;
 
-/// The daemon's end of a pipe. Writing never blocks: what finds no room waits here.
+/// The daemon's end of a pipe. Writing never blocks: a record that finds no room waits in the daemon.
 #[derive(Debug)]
 pub(super) struct Pipe {
     write: OwnedFd,
 }
 
 impl Pipe {
-    /// A pipe, and its read end for the client, who may make that block or not.
+    /// Makes a pipe, and its read end for the client, which may make that end blocking or not.
     pub(super) fn new() -> Result<(Self, OwnedFd), Errno> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
         fcntl_setfl(&write, OFlags::NONBLOCK)?;
         Ok((Self { write }, read))
     }
 
-    /// One that was there before.
+    /// Goes on with a pipe of a process before this one.
     pub(super) fn resume(write: OwnedFd) -> Self {
         Self { write }
     }
@@ -41,34 +41,34 @@ impl Pipe {
         self.write.as_fd()
     }
 
-    /// Writes a record, whole or not at all; false if there is no room. A client that closed its end
-    /// wants no records.
+    /// Writes a record, whole or not at all; false if there is no room. If the client has closed its end, the record
+    /// counts as written.
     pub(super) fn write(&self, record: &[u8]) -> bool {
         !matches!(rustix::io::write(&self.write, record), Err(Errno::AGAIN))
     }
 }
 
-/// `IBV_EVENT_DEVICE_FATAL`: what a program knows of its objects may be wrong from here on.
+/// `IBV_EVENT_DEVICE_FATAL`: the program's knowledge of its objects may be wrong from here on.
 const DEVICE_FATAL: u32 = 8;
 
-/// Asynchronous events to a client, which may read none.
+/// The asynchronous events of a client, which may leave them unread.
 #[derive(Debug)]
 pub(super) struct Events {
     pipe: Pipe,
-    /// Unread bytes with which the last place is taken.
+    /// Unread bytes from which on an event is replaced by the one that tells of lost events.
     most: u64,
-    /// Events were lost, and the last place says so.
+    /// Whether events were lost, as the last event in the pipe says.
     lost: bool,
 }
 
 impl Events {
-    /// Those that go on for a process that has ended.
+    /// Goes on with the events of a process that has ended.
     pub(super) fn resume(write: OwnedFd) -> Result<Self, Errno> {
         Self::over(Pipe::resume(write))
     }
 
     fn over(pipe: Pipe) -> Result<Self, Errno> {
-        // Half of it: a page of a pipe is free only when all of it was read.
+        // Half of the capacity: a page of a pipe is free only when all of it was read.
         let most = fcntl_getpipe_size(&pipe.write)? as u64 / 2;
         let lost = false;
         Ok(Self { pipe, most, lost })
@@ -83,7 +83,7 @@ impl Events {
         Ok((Self::over(pipe)?, read))
     }
 
-    /// Tells of an event; in the place of one that finds thousands unread, that it is lost.
+    /// Writes an event. If thousands are unread, writes in its place that events are lost.
     pub(super) fn tell(&mut self, event: AsyncEvent) {
         // A pipe whose reader is gone takes everything.
         let unread = ioctl_fionread(&self.pipe.write).unwrap_or(0);
@@ -98,7 +98,7 @@ impl Events {
     }
 }
 
-/// The event in the place of those that were lost.
+/// The event that stands for those that were lost.
 const LOST: AsyncEvent = AsyncEvent {
     event: DEVICE_FATAL,
     element: element::PORT,
@@ -109,13 +109,13 @@ const LOST: AsyncEvent = AsyncEvent {
 #[derive(Debug)]
 pub(super) struct Channel {
     pipe: Pipe,
-    /// Completion queues that use it.
+    /// Number of completion queues that use the channel.
     pub(super) users: u32,
-    /// Cookies that found the pipe full; each CQ at most once, so the client's CQs bound it.
+    /// Cookies that found the pipe full. Each CQ is in it at most once, so the number of the client's CQs bounds it.
     waiting: VecDeque<u64>,
 }
 
-/// Which channel of which client.
+/// A channel of a client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct ChannelOf {
     pub(super) owner: Owner,
@@ -123,7 +123,7 @@ pub(super) struct ChannelOf {
 }
 
 impl ChannelOf {
-    /// It, unless it is gone.
+    /// Finds the channel, unless it is gone.
     pub(super) fn find(self, contexts: &mut Slots<Context>) -> Option<&mut Channel> {
         let context = contexts.get_mut(self.owner.0)?;
         context.channels.get_mut(self.number)
@@ -141,7 +141,8 @@ impl Channel {
         Ok((channel, read))
     }
 
-    /// One that was there before; what waited for room is told again to whoever is armed.
+    /// Goes on with a channel of a process before this one. Notifications that waited for room are repeated to each
+    /// armed CQ.
     pub(super) fn resume(write: OwnedFd) -> Self {
         Self {
             pipe: Pipe::resume(write),
@@ -154,7 +155,7 @@ impl Channel {
         self.pipe.descriptor()
     }
 
-    /// Notifies of a CQ; false if that has to wait.
+    /// Notifies of a CQ; false if the notification has to wait.
     pub(super) fn notify(&mut self, cookie: u64) -> bool {
         if !self.waiting.contains(&cookie) {
             self.waiting.push_back(cookie);
@@ -162,7 +163,7 @@ impl Channel {
         self.flush()
     }
 
-    /// Writes what waits; false if some still does.
+    /// Writes the notifications that wait; false if some still wait.
     pub(super) fn flush(&mut self) -> bool {
         while let Some(cookie) = self.waiting.front() {
             if !self.pipe.write(&cookie.to_ne_bytes()) {
@@ -173,7 +174,7 @@ impl Channel {
         true
     }
 
-    /// The CQ is gone.
+    /// Drops the notification of a CQ that is gone.
     pub(super) fn forget(&mut self, cookie: u64) {
         self.waiting.retain(|other| *other != cookie);
     }
@@ -200,7 +201,7 @@ mod tests {
         assert!(channel.waiting.is_empty());
     }
 
-    /// All that can be read, by number and kind.
+    /// Reads everything in the pipe: number and kind of each event.
     fn read_events(read: &OwnedFd) -> Vec<(u32, u64)> {
         let flags = rustix::fs::OFlags::NONBLOCK;
         fcntl_setfl(read, flags).unwrap();

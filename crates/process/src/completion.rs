@@ -1,4 +1,4 @@
-//! Completions as the library reads them.
+//! Completions in the library's format.
 
 use vrdma_provider::layout::{Buffer, Completion as Entry, wc_flag};
 use vrdma_verbs::Time;
@@ -8,11 +8,11 @@ use vrdma_wire::Qpn;
 /// `IBV_WC_LOCAL_INV`, which the kernel's verbs number differently.
 const LOCAL_INV: u32 = 6;
 
-/// Service levels that tell the kind of a datagram's header: where UCX looks for it.
+/// Service levels that tell the kind of a datagram's header: UCX looks for it there.
 const HEADER_IPV6: u32 = 9;
 const HEADER_IPV4: u32 = 10;
 
-/// The entry of a completion of queue pair `qpn`.
+/// Encodes a completion of queue pair `qpn` as an entry.
 pub(super) fn encode(completion: &Completion, qpn: Qpn, now: Time) -> Entry {
     let mut entry = Entry {
         wr_id: completion.wr_id,
@@ -46,7 +46,7 @@ pub(super) fn encode(completion: &Completion, qpn: Qpn, now: Time) -> Entry {
     entry
 }
 
-/// A buffer of a message that an entry encloses.
+/// Encodes a buffer of an enclosed message.
 pub(super) fn buffer(sge: &Sge) -> Buffer {
     Buffer {
         addr: sge.addr,

@@ -1,4 +1,4 @@
-//! One client: what `ibv_open_device` made.
+//! One client: the daemon's side of an `ibv_open_device`.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,58 +21,58 @@ use super::namespaces::Namespaces;
 use super::slabs::Slabs;
 use vrdma_adapter::Slots;
 
-/// See the module.
+/// One client.
 pub(super) struct Context {
     pub(super) memory: Arc<ClientMemory>,
     pub(super) doorbells: Listener,
-    /// They are looked at in each turn; the page says otherwise that the daemon sleeps.
+    /// Whether the doorbells are looked at in each turn; otherwise the page says that the daemon sleeps.
     pub(super) polled: bool,
-    /// When there was one, while they are polled.
+    /// Time of the last doorbell, while they are polled.
     pub(super) rang: Time,
     pub(super) channels: Slots<Channel>,
     /// The memory of its queues.
     pub(super) slabs: Slabs,
-    /// Which queue pair each bit of the doorbell page means.
+    /// The queue pair of each bit of the doorbell page.
     pub(super) doorbell_qps: Vec<Option<QpId>>,
-    /// Bits of those that have none.
+    /// Bits without a queue pair.
     free_doorbells: BTreeSet<u32>,
     pub(super) holdings: Holdings,
     pub(super) uid: u32,
-    /// Its grants to reach others by itself, if it wants any.
+    /// The client's grants to reach others directly, if it wants any.
     pub(super) grants: Option<ClientGrants>,
-    /// The page that they are in, for a process that goes on after this one.
+    /// The page of the grants, for a process that goes on after this one.
     pub(super) grants_page: Option<OwnedFd>,
-    /// Who it is, if it can be seen from here.
+    /// The client's process, if it is visible from here.
     pub(super) pid: Option<Pid>,
     pub(super) events: Events,
-    /// Its library puts messages in place that completions enclose.
+    /// Whether the library puts messages in place that completions enclose.
     pub(super) encloses: bool,
 }
 
-/// What is known of a client when it opens the adapter.
+/// The facts about a client when it opens the adapter.
 pub(super) struct Joining {
     pub(super) memory: Arc<ClientMemory>,
     pub(super) counts: Arc<UserCounts>,
     pub(super) uid: u32,
     pub(super) pid: Option<Pid>,
-    /// Where it lives, if it wants grants and may have some.
+    /// The client's namespaces, if it wants grants and may have some.
     pub(super) fast: Option<Namespaces>,
-    /// Its library puts messages in place that completions enclose.
+    /// Whether the library puts messages in place that completions enclose.
     pub(super) encloses: bool,
 }
 
-/// What there was of a client in a process that ended.
+/// The remains of a client in a process that ended.
 pub(super) struct Resuming {
     pub(super) joining: Joining,
     pub(super) doorbells: Listener,
     pub(super) events: OwnedFd,
     pub(super) grants: Option<OwnedFd>,
-    /// Makes grants of before stale.
+    /// Seed that makes grants of before stale.
     pub(super) seed: u32,
 }
 
 impl Context {
-    /// A context without objects, and what the client gets: the read end of its events, and its page of
+    /// Makes a context without objects, and the descriptors for the client: the read end of its events, and its page of
     /// grants if it wants one.
     pub(super) fn new(joining: Joining) -> Result<(Self, Vec<OwnedFd>), Errno> {
         let (events, read) = Events::new()?;
@@ -106,7 +106,7 @@ impl Context {
         Ok((context, [read].into_iter().chain(page).collect()))
     }
 
-    /// One that was there before, without objects.
+    /// Restores a context without objects.
     pub(super) fn resume(resuming: Resuming) -> Result<Self, Errno> {
         let Resuming {
             joining,
@@ -137,7 +137,7 @@ impl Context {
         })
     }
 
-    /// A bit of the doorbell page that a queue pair had before; false if another one has it.
+    /// Takes the bit of the doorbell page that a queue pair had before; false if another queue pair has it.
     pub(super) fn resume_doorbell(&mut self, bit: u32, qp: QpId) -> bool {
         if bit >= QUEUES_MAX {
             return false;
@@ -153,7 +153,7 @@ impl Context {
         is_free
     }
 
-    /// A free bit of the doorbell page for a queue pair; the quota of queue pairs bounds it.
+    /// Assigns a free bit of the doorbell page to a queue pair; the quota of queue pairs bounds the number.
     pub(super) fn assign_doorbell(&mut self, qp: QpId) -> u32 {
         let bit = match self.free_doorbells.pop_first() {
             Some(bit) => bit,
@@ -166,7 +166,7 @@ impl Context {
         bit
     }
 
-    /// The queue pair of a bit is gone.
+    /// Frees the bit of a queue pair that is gone.
     pub(super) fn release_doorbell(&mut self, bit: u32) {
         if let Some(doorbell) = self.doorbell_qps.get_mut(bit as usize) {
             *doorbell = None;
@@ -174,7 +174,7 @@ impl Context {
         }
     }
 
-    /// Tells of an event.
+    /// Writes an event for the client.
     pub(super) fn announce(&mut self, event: AsyncEvent) {
         self.events.tell(event);
     }

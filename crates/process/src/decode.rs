@@ -14,11 +14,11 @@ use vrdma_wire::{Gid, Lkey, Qkey, Qpn, Rkey};
 
 use super::objects::{Qp, Srq};
 
-/// 20 bits.
+/// The 20 bits of a flow label.
 const FLOW_LABEL: u32 = 0x000f_ffff;
 
 impl Qp {
-    /// The next send request, if there is one.
+    /// Fetches the next send request, if there is one.
     pub(super) fn fetch_send(&mut self) -> Result<Option<SendWr<Region>>, RingError> {
         if !self.has_sends()? {
             return Ok(None);
@@ -28,7 +28,7 @@ impl Qp {
         Ok(slot.map(|slot| send(&slot, most, data, qp_type)))
     }
 
-    /// The next receive of an own ring, if there is one.
+    /// Fetches the next receive from the queue pair's own ring, if there is one.
     pub(super) fn fetch_recv(&mut self) -> Result<Option<RecvWr>, RingError> {
         let most = self.capacity.max_recv_sge;
         let Some(recv) = self.recv.as_mut().filter(|_| !self.dead) else {
@@ -40,8 +40,7 @@ impl Qp {
 }
 
 impl Srq {
-    /// The next receive, if there is one. Its slot is free at once: receives leave a shared queue in
-    /// any order.
+    /// Fetches the next receive, if there is one. Its slot is free at once: receives leave a shared queue in any order.
     pub(super) fn fetch(&mut self) -> Result<Option<RecvWr>, RingError> {
         if self.dead {
             return Ok(None);
@@ -72,7 +71,7 @@ pub(crate) fn sge(buffer: &Buffer) -> Sge {
     }
 }
 
-/// `None` if there are more than the queue was made for.
+/// Reads the buffers; `None` if there are more than the queue was made for.
 fn buffers<T>(slot: &Slot<'_>, count: u32, most: u32) -> Option<SgeList> {
     let count = (count <= most).then_some(count as usize)?;
     let buffer = |index| slot.buffer::<T>(index).map(|buffer| sge(&buffer));
@@ -109,7 +108,7 @@ fn send(slot: &Slot<'_>, most: u32, data: Lkey, qp_type: QpType) -> SendWr<Regio
     }
 }
 
-/// Payload in the data area; not for what writes into its buffers.
+/// The payload in the data area; `None` for operations that write into their buffers.
 fn by_value(header: &SendHeader, data: Lkey) -> Option<SgeList> {
     let writes = matches!(
         header.opcode,
@@ -162,7 +161,7 @@ fn bind(wanted: &Bind) -> BindWindow {
         region: Lkey(wanted.lkey),
         start: wanted.addr,
         length: wanted.length,
-        // Local writing, which programs ask for as well, is nothing that a window grants.
+        // Programs ask for local writing as well, but it is not a right that a window grants.
         access: Access::from_bits_truncate(wanted.access) - Access::LOCAL_WRITE,
         zero_based: wanted.access & access::ZERO_BASED != 0,
     }
@@ -176,7 +175,7 @@ fn datagram(header: &SendHeader) -> Option<Datagram> {
     })
 }
 
-/// A path; ports, addresses and the source GID are for the engine to judge.
+/// Decodes a path; the engine checks ports, addresses and the source GID.
 pub(super) fn address(vector: &AddressVector) -> Address {
     Address {
         dgid: Gid(vector.dgid),

@@ -1,8 +1,7 @@
-//! All adapters of processes of this host: what sessions find them by.
+//! All process adapters of this host: sessions look them up here.
 //!
-//! Written by the control thread when an adapter is added, moved or removed; read by every shard when
-//! a session opens an adapter or asks which there are. It does not hold the adapters themselves: each
-//! belongs to one shard.
+//! Written by the control thread when an adapter is added, moved or removed; read by every shard when a session opens
+//! an adapter or asks for the list. The adapters themselves are elsewhere: each belongs to one shard.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -15,7 +14,7 @@ use vrdma_wire::Gid;
 use crate::admission::{Usable, merged};
 use crate::spec::ProcessSpec;
 
-/// See the module.
+/// All process adapters of this host.
 #[derive(Debug, Default)]
 pub struct Directory {
     entries: RwLock<Entries>,
@@ -23,11 +22,11 @@ pub struct Directory {
 
 #[derive(Debug, Default)]
 struct Entries {
-    /// Boxed: nodes of the tree have room for more than they hold.
+    /// Boxed: a node of the tree has room for more entries than it holds.
     by_port: BTreeMap<PortId, Box<Entry>>,
     by_name: BTreeMap<Arc<str>, PortId>,
     by_address: BTreeMap<(GroupId, Gid), PortId>,
-    /// In order: programs ask for the first, the second and so on.
+    /// Ports in ascending order: programs ask for the first, the second and so on.
     ports: Vec<PortId>,
 }
 
@@ -81,7 +80,7 @@ impl Directory {
         }
     }
 
-    /// Another shard serves the adapter from now on.
+    /// Sets the shard that serves the adapter from now on.
     pub fn place(&self, port: PortId, shard: ShardId) {
         if let Some(entry) = self.write().by_port.get_mut(&port) {
             entry.shard = shard;
@@ -98,14 +97,14 @@ impl Directory {
         self.read().by_name.get(name).copied()
     }
 
-    /// The only one of these.
+    /// Returns the only adapter of a set; `None` if there is not exactly one.
     pub(crate) fn only(&self, usable: &Usable) -> Option<PortId> {
         let entries = self.read();
         let first = entries.at(0, usable)?;
         entries.at(1, usable).is_none().then_some(first)
     }
 
-    /// What a library is told of the adapter at that place in the list of these.
+    /// Describes the adapter at a place in the list of a set, for a library.
     pub(crate) fn described(&self, index: u32, usable: &Usable) -> Option<AdapterReply> {
         let entries = self.read();
         let port = entries.at(index as usize, usable)?;
@@ -116,7 +115,7 @@ impl Directory {
         self.read().ports.is_empty()
     }
 
-    /// The same of one adapter.
+    /// Describes one adapter, for a library.
     pub(crate) fn described_at(&self, port: PortId) -> Option<AdapterReply> {
         Some(self.read().by_port.get(&port)?.spec.described())
     }
@@ -126,7 +125,7 @@ impl Directory {
         self.read().by_address.get(&(group, gid)).copied()
     }
 
-    // A thread that panicked in the middle of a change ends the daemon, so what it left is not seen.
+    // A thread that panicked in the middle of a change ends the daemon, so nobody sees a half-done change.
     fn read(&self) -> RwLockReadGuard<'_, Entries> {
         self.entries.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,11 +1,11 @@
-//! Which clients' doorbells are looked at in each turn, and which wake the daemon.
+//! The clients whose doorbells are looked at in each turn, and those that wake the daemon.
 //!
 //! ```text
 //!   opened ──► asleep: the page says so, and who rings writes the eventfd
 //!                │  rang, or made a request            ▲ silent for 2 ms
 //!                └──► polled: looked at in each turn ──┘
 //! ```
-//! So a client that does nothing costs no look, and one that rings often no system call. When the daemon
+//! So a client that does nothing costs no look, and a client that rings often costs no system call. When the daemon
 //! itself sleeps, the pages of polled clients say so, too; they are polled again when it wakes.
 
 use vrdma_adapter::Sending;
@@ -17,13 +17,13 @@ use std::time::Duration;
 use crate::Process;
 use crate::context::Context;
 
-/// How long a client is polled after its last doorbell. Being woken costs a microsecond or two, a look
-/// some nanoseconds, and there is one in each turn.
+/// How long a client is polled after its last doorbell. Being woken costs a microsecond or two; a look costs some
+/// nanoseconds, once in each turn.
 const POLLED_FOR: Duration = Duration::from_millis(2);
 
 impl Process {
-    /// A client has rung that is not polled, or may have: its doorbells are looked at in each turn from
-    /// now on.
+    /// Polls a client that has rung, or may have, while it was not polled: its doorbells are looked at in each turn
+    /// from now on.
     pub fn poll_doorbells(&mut self, owner: Owner, now: Time) {
         let Some(context) = self.contexts.get_mut(owner.0) else {
             return;
@@ -40,7 +40,8 @@ impl Process {
         !self.polled.is_empty()
     }
 
-    /// Whether one of them has rung, or was silent for so long that it is polled no more; or something waits to be freed.
+    /// Whether a polled client has rung, or was silent for so long that it is to be polled no more; or an object waits
+    /// to be freed.
     pub fn has_rung(&self, now: Time) -> bool {
         let mut contexts = self.polled.iter().map(|owner| self.contexts.get(owner.0));
         let has_rung = |it: &Context| it.doorbells.has_rung() || now.since(it.rang) >= POLLED_FOR;
@@ -51,14 +52,14 @@ impl Process {
     pub fn sleep(&self) -> bool {
         let contexts = self.polled.iter();
         let contexts = contexts.filter_map(|owner| self.contexts.get(owner.0));
-        // Every page must be marked, so no short cut.
+        // Every page must be marked, so there is no short cut.
         contexts
             .filter(|context| !context.doorbells.sleep())
             .count()
             == 0
     }
 
-    /// Says in them that nobody has to be woken.
+    /// Says in the pages of polled clients that nobody has to wake the daemon.
     pub fn awake(&self) {
         let contexts = self.polled.iter();
         contexts
@@ -84,7 +85,7 @@ impl Process {
                 if context.doorbells.sleep() {
                     context.polled = false;
                 } else {
-                    // It has rung just now.
+                    // The client has rung just now.
                     context.doorbells.awake();
                 }
             }

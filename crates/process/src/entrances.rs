@@ -1,7 +1,7 @@
-//! Sockets that clients come by: one for all adapters, and one for each.
+//! The sockets that clients come by: one for all adapters, and one for each.
 //!
-//! Who comes by the socket of an adapter reaches that one and nothing else. So a container gets it and no
-//! other.
+//! A client that comes by the socket of an adapter reaches that adapter and no other. So a container gets this socket
+//! and no other.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,12 +14,12 @@ use vrdma_switch::PortId;
 
 use crate::caller::Caller;
 
-/// Which socket.
+/// A socket that clients come by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entrance {
-    /// The one for all adapters.
+    /// The socket for all adapters.
     All,
-    /// That of one adapter.
+    /// The socket of one adapter.
     Of(PortId),
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Entrances {
     own: BTreeMap<PortId, Own>,
 }
 
-/// Of one adapter.
+/// The socket of one adapter.
 #[derive(Debug)]
 struct Own {
     listener: OwnedFd,
@@ -38,7 +38,7 @@ struct Own {
 }
 
 impl Entrances {
-    /// The one for all.
+    /// Starts with the socket for all adapters.
     pub(crate) fn new(all: Option<OwnedFd>) -> Self {
         Self {
             all,
@@ -46,17 +46,17 @@ impl Entrances {
         }
     }
 
-    /// An adapter has a socket of its own.
+    /// Adds the socket of an adapter.
     pub(crate) fn open(&mut self, port: PortId, adapter: Arc<str>, listener: OwnedFd) {
         self.own.insert(port, Own { listener, adapter });
     }
 
-    /// It has no more.
+    /// Takes out the socket of an adapter.
     pub(crate) fn close(&mut self, port: PortId) -> Option<OwnedFd> {
         self.own.remove(&port).map(|own| own.listener)
     }
 
-    /// All of them.
+    /// All entrances.
     pub(crate) fn all(&self) -> impl Iterator<Item = Entrance> {
         let own = self.own.keys().map(|port| Entrance::Of(*port));
         [Entrance::All].into_iter().chain(own)
@@ -69,7 +69,7 @@ impl Entrances {
         }
     }
 
-    /// A client that waits, and who it is.
+    /// Accepts a waiting client, and finds out which process it is.
     pub(crate) fn accept(&self, entrance: Entrance) -> Result<Option<(OwnedFd, Caller)>, Errno> {
         let Some(listener) = self.listener(entrance) else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Grant for clients of one user to reach each other's registered memory by themselves.
+//! Grants for clients of one user to reach each other's registered memory directly.
 //!
 //! ```text
 //!   asker's adapter: borrowed (its queue pair)       target's adapter: lent (queue pair, region)
@@ -7,12 +7,11 @@
 //!   client goes; either adapter goes
 //! ```
 //!
-//! The daemon decides as it would for each request: a connected RC queue pair on both sides, one port
-//! group, the region in the peer's protection domain, the rights of region and queue pair. What it
-//! cannot check any more is that the asker keeps to the region: it gets a descriptor of all of the
-//! target's memory, or of the region's file, to read only if that is all that the region allows. So both must
-//! be of one user, who could do the same by ptrace(2), both must live in the same user and PID namespaces, and
-//! both must have asked for it.
+//! The daemon checks the same as for each request: a connected RC queue pair on both sides, one port group, the region
+//! in the peer's protection domain, the rights of region and queue pair. It can no longer check that the asker keeps to
+//! the region: the asker gets a descriptor of all of the target's memory, or of the region's file, to read only if the
+//! region allows no more. So both must be of one user, who could do the same by ptrace(2), both must live in the same
+//! user and PID namespaces, and both must have asked for it.
 
 mod adapter_grants;
 
@@ -38,17 +37,17 @@ use super::sessions::Adapters;
 pub(super) use adapter_grants::AdapterGrants;
 use adapter_grants::Held;
 
-/// How long the end of a region waits for a peer in the middle of a copy. A peer that is stopped or
-/// without a processor for longer may still finish that copy afterwards.
+/// How long the end of a region waits for a peer in the middle of a copy. A peer that is stopped or without a processor
+/// for longer may still finish that copy afterwards.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// One grant, as both adapters hold it.
+/// One grant; both adapters hold it.
 #[derive(Debug)]
 struct Grant {
     page: Page,
     index: u32,
     holds: AtomicBool,
-    /// The client that had it is gone, whatever its page says.
+    /// Whether the client that had the grant is gone, whatever its page says.
     orphaned: AtomicBool,
 }
 
@@ -68,7 +67,7 @@ impl Grant {
 #[derive(Debug)]
 pub(super) struct ClientGrants {
     page: Page,
-    /// Where it lives.
+    /// The client's namespaces.
     home: Namespaces,
     by_index: Vec<Option<Arc<Grant>>>,
     generation: u32,
@@ -84,7 +83,7 @@ impl ClientGrants {
         }
     }
 
-    /// With a page of before: what was granted is taken back, and `seed` makes its generations stale.
+    /// Goes on with a page of an earlier process: takes back all grants; `seed` makes their generations stale.
     pub(super) fn resume(page: Page, home: Namespaces, seed: u32) -> Self {
         (0..GRANTS).for_each(|index| page.take_back(index));
         let mut grants = Self::new(page, home);
@@ -92,7 +91,7 @@ impl ClientGrants {
         grants
     }
 
-    /// A grant that holds, and its generation.
+    /// Gives a grant and returns it with its generation.
     fn give(&mut self) -> Option<(Arc<Grant>, u32)> {
         let is_free = |grant: &Option<Arc<Grant>>| {
             let taken = grant.as_ref();
@@ -135,11 +134,11 @@ struct End {
     home: Namespaces,
     group: GroupId,
     qpn: Qpn,
-    /// Where it is connected to.
+    /// The other end: GID and queue pair.
     peer: (Gid, Qpn),
 }
 
-/// What a grant is about.
+/// The target's part of a grant.
 struct Offer {
     fd: OwnedFd,
     reached: Reached,
@@ -149,7 +148,7 @@ struct Offer {
 }
 
 impl Process {
-    /// The end that a queue pair is, if its client takes part and it is connected.
+    /// Returns the end at a queue pair, if its client takes part and the queue pair is connected.
     fn end(&self, id: QpId) -> Option<End> {
         let qp = self.qps.get(id.0).filter(|qp| !qp.dead)?;
         let context = self.contexts.get(qp.owner.0)?;
@@ -165,7 +164,7 @@ impl Process {
         })
     }
 
-    /// What a queue pair of ours has for the one at the other end.
+    /// Returns what a queue pair of this adapter can offer to the asker at its other end.
     fn offer(&self, asker: &End, from: &[Gid], rkey: Rkey) -> Option<Offer> {
         let id = self.core.hca.qp_named(asker.peer.1)?;
         let qp = self.qps.get(id.0)?;
@@ -236,7 +235,7 @@ pub(super) fn reach(
     }
     let end = asker.end(qp).ok_or(Errno::ACCESS)?;
     let from = asker.spec.addresses();
-    // One of another shard is not reached: its connections cannot be looked at from here.
+    // A peer of another shard is not reached: its connections cannot be looked at from here.
     let at = directory.with_address(end.group, end.peer.0);
     let at = at.ok_or(Errno::ACCESS)?;
     let target = adapters.at(at).ok_or(Errno::ACCESS)?;

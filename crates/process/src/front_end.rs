@@ -1,4 +1,4 @@
-//! What the rings of client processes do for the machine that runs an adapter.
+//! The front end of client processes: their rings, for the machine that runs an adapter.
 
 use std::time::Duration;
 
@@ -14,8 +14,7 @@ use super::kept::Kind as Record;
 use super::{Process, Turn, completion};
 use crate::channel::ChannelOf;
 
-/// How soon a full pipe is tried again: its reader is a program that has thousands of records to
-/// read.
+/// Pause before a full pipe is tried again: its reader is a program with thousands of records to read.
 const PIPE_RETRY: Duration = Duration::from_millis(1);
 
 impl FrontEnd for Process {
@@ -273,7 +272,7 @@ impl FrontEnd for Process {
 }
 
 impl Process {
-    /// Warns in the log; a client can make queues that fail as often as it likes.
+    /// Writes a warning to the log; a client can make as many failing queues as it likes.
     fn tell_failed(&self, owner: Owner, kind: &str, number: u32, error: RingError) {
         let context = self.contexts.get(owner.0);
         if context.is_some_and(|context| context.holdings.user().may_tell()) {
@@ -291,12 +290,12 @@ impl Process {
             cq.ring.notified();
             return;
         }
-        // Owed still: if this worker ends before there is room, the next one notifies.
+        // The notification is still owed: if this worker ends before there is room, the next worker notifies.
         self.full_channels.extend(channel);
         self.retry_at.get_or_insert(now + PIPE_RETRY);
     }
 
-    /// Writes the notifications that wait; no look at channels with room.
+    /// Writes the notifications that wait; channels with room are not looked at.
     fn flush_channels(&mut self, now: Time) {
         let contexts = &mut self.contexts;
         self.full_channels.retain(|channel| {
@@ -307,7 +306,7 @@ impl Process {
         self.retry_at = waits.then(|| now + PIPE_RETRY);
     }
 
-    /// Whom an event concerns, and how the library is told.
+    /// The client that an event concerns, and the event in the library's format.
     fn described_event(&self, event: Event) -> Option<(Owner, AsyncEvent)> {
         let told = |event, element, cookie| AsyncEvent {
             event,

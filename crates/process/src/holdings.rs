@@ -1,4 +1,4 @@
-//! What a client has taken, all clients of its user together, and all users: [quotas](super::quota) hold for each.
+//! The resources of one client, of all clients of its user, and of all users: [quotas](super::quota) hold for each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,8 +8,8 @@ use super::lines::Lines;
 use super::queue_pairs::QueuePairs;
 use super::quota::{Counts, KINDS, Kind, Machine, Quotas};
 
-/// What several have, whichever shards serve them. Shards that count at the same moment may together go over a
-/// quota by one request each.
+/// Counts that clients on several shards share. Shards that count at the same moment may together exceed a quota by one
+/// request each.
 #[derive(Debug, Default)]
 struct Shared([AtomicU64; KINDS]);
 
@@ -27,14 +27,14 @@ impl Shared {
     }
 }
 
-/// What all users have, and how much that may be.
+/// The resources of all users, and the quotas for them.
 #[derive(Debug)]
 pub(super) struct Everybody {
     counts: Shared,
     quotas: Quotas,
-    /// What the log was told of all of them.
+    /// Limits the log lines about all users.
     lines: Lines,
-    /// The same of adapters that they opened: nobody who opens them in a loop hides what is refused.
+    /// Limits the log lines about opened adapters apart: a client that opens them in a loop cannot hide refusals.
     openings: Lines,
 }
 
@@ -45,7 +45,7 @@ impl Default for Everybody {
 }
 
 impl Everybody {
-    /// With the quotas of a machine.
+    /// Makes the counts with the quotas of a machine.
     pub(super) fn on(machine: Machine) -> Self {
         Self {
             counts: Shared::default(),
@@ -64,7 +64,7 @@ impl Everybody {
     }
 }
 
-/// What all clients of one user have.
+/// The resources of all clients of one user.
 #[derive(Debug)]
 pub(super) struct UserCounts {
     uid: u32,
@@ -97,17 +97,17 @@ impl UserCounts {
         self.uid
     }
 
-    /// Whether the log may be told now of something that a client of the user did wrong.
+    /// Whether a line may be logged now about a fault of one of the user's clients.
     pub(super) fn may_tell(&self) -> bool {
         self.is_allowed(&self.lines, &self.everybody.lines)
     }
 
-    /// Lines that its clients caused and that the log was not told.
+    /// Number of log lines that the user's clients caused and that were left out.
     pub(super) fn log_lines_left_out(&self) -> u64 {
         self.log_lines_left_out.load(Ordering::Relaxed)
     }
 
-    /// Whether it may be told that a client of the user opened an adapter.
+    /// Whether a line may be logged now about an adapter that a client of the user opened.
     pub(super) fn may_tell_opening(&self) -> bool {
         self.is_allowed(&self.openings, &self.everybody.openings)
     }
@@ -121,7 +121,7 @@ impl UserCounts {
         allowed
     }
 
-    /// Tells the log of a refusal.
+    /// Logs a refusal.
     fn tell(&self, kind: Kind, whose: Whose, most: u64) {
         if !self.may_tell() {
             return;
@@ -136,7 +136,7 @@ impl UserCounts {
     }
 }
 
-/// Whose quota it is.
+/// The holder of a quota.
 #[derive(Clone, Copy)]
 enum Whose {
     Client,
@@ -144,7 +144,7 @@ enum Whose {
     Everybody,
 }
 
-/// What one client has. Its end gives everything back.
+/// The resources of one client. Dropping this gives everything back.
 #[derive(Debug)]
 pub(super) struct Holdings {
     own: Counts,
@@ -152,7 +152,7 @@ pub(super) struct Holdings {
 }
 
 impl Holdings {
-    /// Of a client without objects.
+    /// Starts for a client without objects.
     pub(super) fn new(user: Arc<UserCounts>) -> Self {
         Self {
             own: Counts::default(),
@@ -160,12 +160,12 @@ impl Holdings {
         }
     }
 
-    /// Whether so much more is allowed.
+    /// Whether `count` more are allowed.
     pub(super) fn has_room(&self, kind: Kind, count: u64) -> bool {
         self.exceeded(kind, count).is_none()
     }
 
-    /// Whether so much more is allowed; the log is told if it is not.
+    /// Whether `count` more are allowed; logs a refusal.
     pub(super) fn asks(&self, kind: Kind, count: u64) -> bool {
         let exceeded = self.exceeded(kind, count);
         if let Some((whose, most)) = exceeded {
@@ -174,7 +174,7 @@ impl Holdings {
         exceeded.is_none()
     }
 
-    /// The quota that so much more is beyond.
+    /// The quota that `count` more would exceed.
     fn exceeded(&self, kind: Kind, count: u64) -> Option<(Whose, u64)> {
         let everybody = &self.user.everybody;
         let most = everybody.quotas.most(kind);
@@ -188,12 +188,12 @@ impl Holdings {
         beyond.map(|(whose, _, most)| (whose, most))
     }
 
-    /// What the client has.
+    /// Count of a kind that the client has.
     pub(super) fn of(&self, kind: Kind) -> u64 {
         self.own[kind as usize]
     }
 
-    /// Whose it is.
+    /// The user's counts.
     pub(super) fn user(&self) -> &Arc<UserCounts> {
         &self.user
     }
@@ -228,7 +228,7 @@ mod tests {
         Arc::new(UserCounts::new(uid, Arc::clone(everybody)))
     }
 
-    /// Clients of a user that take until one that is new gets nothing.
+    /// Makes clients of a user that take all they can, until a new one gets nothing.
     fn exhaust(user: &Arc<UserCounts>, kind: Kind) -> Vec<Holdings> {
         let mut clients = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! An adapter of processes: an engine, and the rings of the clients that opened it.
+//! An adapter for processes: an engine, and the rings of the clients that opened it.
 //!
 //! ```text
 //!   sessions: socket ─ requests ─► requests ┐
@@ -9,8 +9,8 @@
 //!                             CQ rings, notifications into pipes
 //! ```
 //!
-//! Each client is a context with an [`Owner`] of its own: the engine keeps contexts apart. All
-//! memory of clients is reached by the regions themselves, so the adapter's own space is empty.
+//! Each client is a context with an [`Owner`] of its own: the engine keeps contexts apart. Clients' memory is reached
+//! through the regions themselves, so the adapter's own space is empty.
 //!
 //! A failed ring fails its own objects; a client that breaks the protocol loses its connection, and
 //! with it all its objects.
@@ -82,23 +82,23 @@ pub use sessions::{
 pub use spec::ProcessSpec;
 pub use users::{Usage, UserUsage, Users};
 
-/// Longest unit between two adapters of this host: as a VM's device has it.
+/// Longest unit between two adapters of this host, as for a VM's device.
 const UNIT_BYTES: u32 = 256 << 10;
 
-/// First owner of clients; 0 is the daemon itself.
+/// First owner number of clients; 0 is the daemon itself.
 const FIRST_OWNER: u32 = 1;
 
-/// What every step works with: the adapter's own space, which is empty, and the time.
+/// The arguments of every step: the adapter's own space, which is empty, and the time.
 pub type Turn<'a, 'v> = vrdma_adapter::Turn<'a, View<'v>>;
 
-/// See the module.
+/// An adapter for processes.
 pub struct Process {
     spec: ProcessSpec,
     space: Arc<Space>,
     core: Core<Region>,
-    /// By owner, from [`FIRST_OWNER`] on.
+    /// Contexts of clients by owner, from [`FIRST_OWNER`] on.
     contexts: Slots<Context>,
-    /// What clients had that are gone, until all of it is freed.
+    /// Quotas of clients that are gone, until all their objects are freed.
     leaving: BTreeMap<Owner, Holdings>,
     mrs: Regions,
     cqs: Slots<Cq>,
@@ -107,23 +107,23 @@ pub struct Process {
     grants: AdapterGrants,
     /// Clients whose doorbells are polled.
     polled: Vec<Owner>,
-    /// Queue pairs whose doorbells were found; empty between two looks, with room for the next ones.
+    /// Queue pairs whose doorbells were found; empty between two looks, but keeps its capacity.
     rung: Vec<QpId>,
-    /// Channels whose pipe was full, each once: no more than there are. What is gone is skipped and forgotten at the
-    /// next try.
+    /// Channels whose pipe was full, each once, so no more than there are channels. A channel that is gone is skipped
+    /// and forgotten at the next try.
     full_channels: BTreeSet<ChannelOf>,
-    /// When that is.
+    /// Time of the next try.
     retry_at: Option<Time>,
-    /// What another process needs to go on for this one, if one would.
+    /// The records for another process to go on with, if one would.
     recorder: Option<Recorder>,
-    /// What clients gave up, until no record names it.
+    /// Objects that clients gave up, until no record names their descriptors.
     discarded: Vec<Box<dyn Send>>,
-    /// The multicast groups with members are not those that the fabric knows.
+    /// Whether the multicast groups with members may differ from those that the fabric knows.
     groups_changed: bool,
 }
 
 impl Process {
-    /// An adapter without clients. `seed` makes numbers of an earlier life stale.
+    /// Makes an adapter without clients. `seed` makes numbers of an earlier life stale.
     fn new(spec: ProcessSpec, seed: u64) -> Self {
         let identity = Identity {
             mac: spec.mac,
@@ -131,7 +131,7 @@ impl Process {
         };
         let mut hca = Hca::new(identity, limits::ENGINE);
         for (index, gid) in spec.addresses().into_iter().enumerate() {
-            // `OnDemand` has seen that they are usable, and there are two for a table of more.
+            // `OnDemand` has checked the addresses, and there are two, for a table with room for more.
             let bound = hca.bind_gid(index as u8, gid);
             debug_assert!(bound.is_ok(), "{gid}");
         }
@@ -156,19 +156,19 @@ impl Process {
         }
     }
 
-    /// Writes down from now on what another process needs to go on for this one.
+    /// Starts to record what another process needs to go on for this one.
     fn record_in(&mut self, records: Records) {
         self.recorder = Some(Recorder::new(records));
         self.log_intents();
         self.record_adapter();
     }
 
-    /// What it was made with.
+    /// The description that the adapter was made with.
     pub fn spec(&self) -> &ProcessSpec {
         &self.spec
     }
 
-    /// A space without maps: what views of it reach is in the regions.
+    /// A space without maps: the regions lead to the memory that views of this space reach.
     pub fn memory(&self) -> Arc<Space> {
         Arc::clone(&self.space)
     }
@@ -179,7 +179,7 @@ impl Process {
         changed.then(|| self.core.hca.multicast_groups().collect())
     }
 
-    /// [`take_groups`](Self::take_groups) tells them again: somebody new has to know.
+    /// Lets [`take_groups`](Self::take_groups) return the groups again, since somebody new has to know them.
     pub fn tell_groups_again(&mut self) {
         self.groups_changed = true;
     }
@@ -189,27 +189,27 @@ impl Process {
         &self.core.hca
     }
 
-    /// A peer stands still: queue pairs that are connected to it wait.
+    /// Lets queue pairs that are connected to a peer wait: the peer stands still.
     pub fn pause_peer(&mut self, peer: Gid) {
         self.core.hca.pause_peer(peer);
     }
 
-    /// It goes on, and so do they.
+    /// Lets queue pairs that are connected to a peer go on.
     pub fn resume_peer(&mut self, peer: Gid) {
         self.core.hca.resume_peer(peer);
     }
 
-    /// The payload of one packet that the port offers from now on.
+    /// Sets the payload of one packet that the port offers from now on.
     pub fn set_mtu(&mut self, mtu: Mtu) {
         self.core.hca.set_port_mtu(mtu);
     }
 
-    /// Contexts of clients that have it open.
+    /// Number of clients that have the adapter open.
     pub fn clients(&self) -> u32 {
         self.contexts.iter().count() as u32
     }
 
-    /// Processes that these are of; one that cannot be told from here counts for each of its contexts.
+    /// Number of their processes; a client whose process is not visible from here counts as one.
     pub fn processes(&self) -> u32 {
         let pids = || self.contexts.iter().map(|(_, context)| context.pid);
         let unseen = pids().filter(Option::is_none).count();
@@ -217,7 +217,7 @@ impl Process {
         (unseen + seen.len()) as u32
     }
 
-    /// Regions by how they are reached.
+    /// Number of regions by how they are reached.
     pub fn regions(&self) -> RegionCounts {
         self.mrs.counts()
     }
@@ -253,7 +253,7 @@ impl Process {
 mod tests {
     use super::*;
 
-    /// Adapters and sessions move between shards; that it compiles is the test.
+    /// Adapters and sessions move between shards; the test is that this compiles.
     #[test]
     fn adapters_and_sessions_may_move_between_threads() {
         fn may_move<T: Send>() {}

@@ -1,23 +1,23 @@
-//! How much an adapter of processes, one client and one user may take.
+//! Limits of a process adapter, of one client and of one user.
 
 use vrdma_provider::QUEUES_MAX;
 use vrdma_verbs::object::Limits;
 use vrdma_verbs::{ATTACHMENTS_MAX, GROUP_QPS_MAX};
 use vrdma_wire::Mtu;
 
-/// Longest message.
+/// Bytes of the longest message.
 pub(super) const MESSAGE_BYTES: u32 = 1 << 30;
 
-/// Longest region: any that an address space has room for.
+/// Bytes of the longest region: any that an address space has room for.
 pub(super) const REGION_BYTES: u64 = u64::MAX;
 
 /// Entries of the GID table.
 pub(super) const GIDS: u32 = 16;
 
-/// Incoming and outgoing READs and atomics of a queue pair.
+/// Most incoming and outgoing READs and atomics of a queue pair.
 pub(super) const RD_ATOMIC: u8 = 16;
 
-/// The engine's tables: all clients of one adapter together. They grow with use only.
+/// Sizes of the engine's tables: all clients of one adapter together. They grow only with use.
 pub(super) const ENGINE: Limits = Limits {
     pds: 1 << 16,
     mrs: 1 << 20,
@@ -30,64 +30,64 @@ pub(super) const ENGINE: Limits = Limits {
     port_mtu: Mtu::B4096,
 };
 
-/// Sessions of one shard.
+/// Most sessions of one shard.
 pub(super) const SESSIONS: u32 = 4096;
 
-/// Sessions of one user: the others shall find room.
+/// Most sessions of one user: others are to find room.
 pub(super) const SESSIONS_A_USER: u32 = 3072;
 
-/// Descriptors of one session once it has opened an adapter: its socket, its memory and three that tell of it, the
+/// Descriptors of one session once it has opened an adapter: its socket, its memory and three that describe it, the
 /// page and the event of its doorbells, its pipe for events and its page of grants.
 pub(super) const SESSION_DESCRIPTORS: u64 = 9;
 
-/// Mappings of one session: its page of doorbells, and that of its grants.
+/// Mappings of one session: its doorbell page, and its page of grants.
 pub(super) const SESSION_MAPPINGS: u64 = 2;
 
-/// Clients of one adapter.
+/// Most clients of one adapter.
 pub(super) const CLIENTS: u32 = 1024;
 
-/// Protection domains of one client.
+/// Most protection domains of one client.
 pub(super) const PDS: u32 = 1024;
-/// Memory regions and windows of one client: each costs some 100 bytes here.
+/// Most memory regions and windows of one client: each costs some 100 bytes here.
 pub(super) const MRS: u32 = 1 << 17;
-/// Completion queues of one client.
+/// Most completion queues of one client.
 pub(super) const CQS: u32 = 4096;
-/// Queue pairs of one client.
+/// Most queue pairs of one client.
 pub(super) const QPS: u32 = QUEUES_MAX;
-/// Shared receive queues of one client.
+/// Most shared receive queues of one client.
 pub(super) const SRQS: u32 = 1024;
-/// Completion channels of one client: a descriptor of ours each.
+/// Most completion channels of one client: each takes a descriptor of the daemon.
 pub(super) const CHANNELS: u32 = 256;
-/// Regions of one client that are mapped files, each a mapping of ours; more are reached by their
-/// addresses, which is slower.
+/// Most regions of one client that are mapped files, each a mapping of the daemon's; further regions are reached by
+/// their addresses, which is slower.
 pub(super) const FILES: u32 = 1024;
-/// The same of all users.
+/// Most such regions of all users.
 pub(super) const FILES_OF_ALL: u64 = 1 << 15;
-/// Bytes of those files, which need room in the daemon's address space only.
+/// Most bytes of those files; they need room only in the daemon's address space.
 pub(super) const FILE_BYTES: u64 = 1 << 41;
-/// The same of all users: a quarter of an address space of 47 bits.
+/// Most such bytes of all users: a quarter of an address space of 47 bits.
 pub(super) const FILE_BYTES_OF_ALL: u64 = 1 << 45;
-/// Queue pairs in multicast groups: half of what one adapter has room for.
+/// Most queue pairs in multicast groups: half of what one adapter has room for.
 pub(super) const ATTACHMENTS: u64 = (ATTACHMENTS_MAX / 2) as u64;
-/// The same of one user in one group.
+/// Most queue pairs of one user in one group.
 pub(super) const GROUP_QPS: usize = GROUP_QPS_MAX / 2;
-/// Bytes of ring memory of one client, which is charged to the daemon.
+/// Most bytes of ring memory of one client, which is charged to the daemon.
 pub(super) const RING_BYTES: u64 = 1 << 30;
 
-/// Clients of connection management of one user.
+/// Most clients of connection management of one user.
 pub(super) const CM_CLIENTS_A_USER: u64 = 3072;
-/// Identifiers of one client, those of calls that wait for it among them.
+/// Most identifiers of one client, including those of connection requests that wait for it.
 pub(super) const IDENTIFIERS: u64 = 16384;
-/// Groups that one client has joined.
+/// Most groups that one client has joined.
 pub(super) const GROUPS: u64 = 1024;
-/// Events that one client may have unread and cause more by itself. Those that others cause are bounded by its
-/// identifiers.
+/// Most unread events of one client while it may still cause more itself. Events that others cause are bounded by the
+/// client's identifiers.
 pub(super) const EVENTS: u64 = 8192;
 
-/// How many clients' worth of objects one user may have.
+/// Objects of one user, as a multiple of those of one client.
 pub(super) const CLIENTS_WORTH: u64 = 4;
 
-/// How many users' worth all users together may have.
+/// Objects of all users together, as a multiple of those of one user.
 pub(super) const USERS_WORTH: u64 = 4;
 
 /// Whether one more fits.

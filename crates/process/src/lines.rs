@@ -1,28 +1,28 @@
-//! How many lines of the log somebody may cause: some at once, then a few a second.
+//! The number of log lines that one source may cause: some at once, then one a second.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lines at once.
+/// Lines that may come at once.
 const BURST: u32 = 8;
 
-/// When the next one is allowed after that.
+/// Time until the next line is allowed after that.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Who causes lines.
+/// The log lines of one source.
 #[derive(Debug, Default)]
 pub struct Lines(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     used: u32,
-    /// Since when there are so many.
+    /// Time as of which `used` holds.
     since: Option<Instant>,
     left_out: u64,
 }
 
 impl Lines {
-    /// Whether a line may be written now; it counts.
+    /// Whether a line may be written now; if so, it counts.
     pub fn allow(&self, now: Instant) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let since = *state.since.get_or_insert(now);
@@ -38,7 +38,7 @@ impl Lines {
         allowed
     }
 
-    /// Lines that were not allowed.
+    /// Number of lines that were not allowed.
     pub fn left_out(&self) -> u64 {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.left_out

@@ -1,7 +1,7 @@
-//! Where a process lives: its user and its PID namespace.
+//! The user and PID namespaces of a process.
 //!
-//! A container's program may have the number of a user outside who does not trust it. So whoever is to be
-//! trusted because of its user has to live where that number means the same.
+//! A program in a container may have the uid of an outside user that does not trust it. So a process that is to be
+//! trusted because of its user has to live where the uid means the same.
 //!
 //! ```text
 //!   /proc/PID/ns            of processes that we may look at: our own user's
@@ -17,13 +17,13 @@ use rustix::fs::stat;
 use rustix::process::{Pid, getpid};
 use vrdma_provider::daemon;
 
-/// The user that the kernel names where a number has no meaning, unless it was told another one.
+/// The uid that the kernel shows for a user without a number here, unless it was told another one.
 const OVERFLOW: u32 = 65534;
 
-/// A namespace, as its file in /proc names it: device and inode.
+/// A namespace, identified by its file in /proc: device and inode.
 type Id = (u64, u64);
 
-/// See the module.
+/// The user and PID namespaces of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Namespaces {
     user: Id,
@@ -31,21 +31,21 @@ pub(crate) struct Namespaces {
 }
 
 impl Namespaces {
-    /// Those of the process at the other end of a socket. `None`: it cannot be told.
+    /// Finds the namespaces of the process at the other end of a socket. `None`: they cannot be found out.
     pub(crate) fn at(socket: BorrowedFd<'_>, pid: Pid) -> Option<Self> {
         let process = daemon::peer_process(socket, pid).ok()?;
         let found = Self::of(pid)?;
-        // Else the number may be that of another process by now.
+        // Otherwise the number may be that of another process by now.
         is_running(process.as_fd()).then_some(found)
     }
 
-    /// Ours.
+    /// The daemon's own namespaces.
     pub(crate) fn own() -> Option<Self> {
         static OWN: OnceLock<Option<Namespaces>> = OnceLock::new();
         *OWN.get_or_init(|| Self::shown(getpid()))
     }
 
-    /// Whether numbers of users mean here what they mean to us.
+    /// Whether uids mean the same there as in the daemon's namespace.
     pub(crate) fn has_our_users(&self) -> bool {
         Self::own().is_some_and(|own| own.user == self.user)
     }
@@ -54,7 +54,7 @@ impl Namespaces {
         Self::shown(pid).or_else(|| lives_here(pid).then(Self::own)?)
     }
 
-    /// Of a process that we may look at.
+    /// The namespaces of a process that we may look at.
     fn shown(pid: Pid) -> Option<Self> {
         let id = |kind| {
             let path = format!("/proc/{}/ns/{kind}", pid.as_raw_nonzero());
@@ -67,8 +67,8 @@ impl Namespaces {
     }
 }
 
-/// Whether a process has one number only, and our map of users. Root alone could make another namespace with the
-/// map of the first one.
+/// Whether a process has a number in one PID namespace only, and our uid map. Only root could make another namespace
+/// with the map of the first one.
 fn lives_here(pid: Pid) -> bool {
     let map = |pid: Pid| fs::read(format!("/proc/{}/uid_map", pid.as_raw_nonzero())).ok();
     let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()));
@@ -77,13 +77,13 @@ fn lives_here(pid: Pid) -> bool {
     has_one_number && own.is_some() && own == other
 }
 
-/// In how many PID namespaces a process has a number, by `/proc/PID/status`.
+/// Number of PID namespaces in which a process has a number, from `/proc/PID/status`.
 fn numbers(status: &str) -> Option<usize> {
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     line.map(|numbers| numbers.split_ascii_whitespace().count())
 }
 
-/// A process descriptor is readable once its process has ended.
+/// Whether a process runs: its descriptor becomes readable when it has ended.
 fn is_running(process: BorrowedFd<'_>) -> bool {
     let mut asked = [PollFd::from_borrowed_fd(process, PollFlags::IN)];
     let at_once = Timespec {
@@ -93,7 +93,7 @@ fn is_running(process: BorrowedFd<'_>) -> bool {
     poll(&mut asked, Some(&at_once)) == Ok(0)
 }
 
-/// Whether that is nobody in particular: users of other namespaces that have no number in ours.
+/// Whether the uid stands for users of other namespaces that have no number in ours.
 pub(crate) fn is_nobody(uid: u32) -> bool {
     static NOBODY: OnceLock<u32> = OnceLock::new();
     let told = || fs::read_to_string("/proc/sys/kernel/overflowuid").ok();
@@ -113,17 +113,17 @@ mod tests {
 
     use super::*;
 
-    /// A process that ends with its input.
+    /// A process that ends when its input does.
     struct Running(Child);
 
     impl Running {
-        /// `how` begins with a program.
+        /// Starts the command line `how`.
         fn start(how: &[&str]) -> Self {
             let mut command = Command::new(how[0]);
             let command = command.args(&how[1..]).args(["sh", "-c", "echo; cat"]);
             let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
             let mut child = command.spawn().unwrap();
-            // It has become what it is to be once it says something.
+            // Once the process writes something, it is in its final state.
             rustix::io::read(child.stdout.as_mut().unwrap(), &mut [0; 1]).unwrap();
             Self(child)
         }

@@ -1,4 +1,4 @@
-//! The daemon's half of a client's objects: rings beside what the engine has.
+//! The daemon's half of a client's objects: the rings that belong to the engine's objects.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -17,18 +17,18 @@ use crate::slabs::Part;
 /// A memory region.
 pub(super) struct Mr {
     pub(super) owner: Owner,
-    /// Bytes of its file that are mapped here; 0 if it is reached by its addresses.
+    /// Bytes of its file that are mapped here; 0 if the region is reached by its addresses.
     pub(super) mapped: u64,
-    /// That file and where the region begins in it: for clients that others may reach by themselves, and for a
-    /// process that goes on after this one.
+    /// Its file, and the offset of the region in it: for clients that others may reach directly, and for a process that
+    /// goes on after this one.
     pub(super) file: Option<(OwnedFd, u64)>,
-    /// Since when its end waits for others that reach it by themselves.
+    /// Time since when its end waits for others that reach it directly.
     pub(super) leaving: Option<Instant>,
     /// How its memory is reached.
     pub(super) way: Reached,
-    /// Whether its client has adopted it, and why not.
+    /// Whether the client has adopted its memory, or why not.
     pub(super) adoption: Adoption,
-    /// Completion queues that messages for it went to; unknown of a region that was there before this process.
+    /// Completion queues with messages for it; `None` for a region from before this process.
     pub(super) enclosed_in: Option<BTreeSet<CqId>>,
 }
 
@@ -39,11 +39,11 @@ pub(super) struct Cq {
     pub(super) memory: Part,
     pub(super) channel: Option<u32>,
     pub(super) cookie: u64,
-    /// Entries were written that the client does not see yet.
+    /// Whether entries were written that the client does not see yet.
     pub(super) unpublished: bool,
-    /// One of them is solicited or an error.
+    /// Whether one of them is solicited or an error.
     pub(super) urgent: bool,
-    /// Overflowed, or its index is impossible: nothing is written any more.
+    /// Whether it overflowed, or its index is impossible: nothing is written any more.
     pub(super) dead: bool,
 }
 
@@ -64,29 +64,29 @@ pub(super) struct Qp {
     pub(super) owner: Owner,
     pub(super) qp_type: QpType,
     pub(super) qpn: Qpn,
-    /// Its user's claim to that number.
+    /// Entry of the number among those of its user.
     pub(super) _entry: Entry,
     pub(super) send: WorkRing,
     /// `None` with a shared receive queue.
     pub(super) recv: Option<WorkRing>,
-    /// That of the rings.
+    /// Memory of the rings.
     pub(super) memory: Part,
     pub(super) capacity: QpCapacity,
     pub(super) cookie: u64,
-    /// Its bit of the client's doorbell page.
+    /// Its bit in the client's doorbell page.
     pub(super) doorbell: u32,
-    /// The data area as a region of the engine, so that payload in it is like any other.
+    /// The data area as a region of the engine, so that payload in it is like any other payload.
     pub(super) data: (MrId, Lkey),
-    /// Where it is in the machine that runs it.
+    /// Its state in the machine that runs it.
     pub(super) run: RunState,
-    /// The client was told to ring for receives too.
+    /// Whether the client was told to ring for receives, too.
     pub(super) flushing: bool,
-    /// Its rings are unusable.
+    /// Whether its rings are unusable.
     pub(super) dead: bool,
 }
 
 impl Qp {
-    /// After a reset: the client starts at zero when it has the reply.
+    /// Starts at zero after a reset, as the client does after the reply.
     pub(super) fn restart(&mut self) {
         self.send.restart();
         self.recv.iter_mut().for_each(WorkRing::restart);
@@ -94,7 +94,7 @@ impl Qp {
         (self.dead, self.flushing) = (false, false);
     }
 
-    /// From now on receives are flushed: posting one has to ring.
+    /// Requires a ring for each posted receive, since receives are flushed from now on.
     pub(super) fn demand_rings(&mut self) {
         if !std::mem::replace(&mut self.flushing, true) {
             self.recv.iter_mut().for_each(|recv| recv.demand_ring(true));

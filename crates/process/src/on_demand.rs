@@ -1,5 +1,5 @@
-//! An adapter of processes whose engine and tables are made when somebody first uses it: a host has
-//! thousands that nobody does, and they cost their description alone.
+//! A process adapter whose engine and tables are made at its first use. A host may have thousands of unused adapters,
+//! which cost no more than their description.
 //!
 //! ```text
 //!   described ── a client opens it, or a message comes for it ──► made
@@ -14,10 +14,10 @@ use vrdma_wire::{Gid, Mtu};
 
 use crate::{Process, ProcessSpec};
 
-/// See the module.
+/// A process adapter that is made at its first use.
 pub struct OnDemand {
     state: State,
-    /// How many of its addresses the fabric was told of.
+    /// Number of its addresses that the fabric was told of.
     told: u8,
 }
 
@@ -31,15 +31,15 @@ enum State {
     Made(Box<Process>),
 }
 
-/// The memory of those that are described only.
+/// The memory of adapters that are only described.
 static NO_MEMORY: LazyLock<Arc<Space>> = LazyLock::new(Arc::default);
 
 impl OnDemand {
-    /// An adapter without clients. `seed` makes numbers of an earlier life stale; `records` is where it is
-    /// written down, if it is.
+    /// Makes an adapter without clients. `seed` makes numbers of an earlier life stale; `records` is the area for its
+    /// records, if it has any.
     ///
     /// # Errors
-    /// `InvalidAttribute`: one of its addresses is nobody's.
+    /// `InvalidAttribute`: one of its addresses is zero or a multicast address.
     pub fn new(
         spec: ProcessSpec,
         seed: u64,
@@ -58,7 +58,7 @@ impl OnDemand {
         Ok(Self { state, told: 0 })
     }
 
-    /// One that goes on for a process that has ended.
+    /// Takes an adapter that goes on for a process that has ended.
     pub fn revived(process: Process) -> Self {
         Self {
             state: State::Made(Box::new(process)),
@@ -66,7 +66,7 @@ impl OnDemand {
         }
     }
 
-    /// What it was made with.
+    /// The description that the adapter was made with.
     pub fn spec(&self) -> &ProcessSpec {
         match &self.state {
             State::Described { spec, .. } => spec,
@@ -74,7 +74,7 @@ impl OnDemand {
         }
     }
 
-    /// The adapter, if anybody has used it.
+    /// The adapter, if it was ever used.
     pub fn get(&self) -> Option<&Process> {
         match &self.state {
             State::Described { .. } => None,
@@ -82,7 +82,7 @@ impl OnDemand {
         }
     }
 
-    /// The same, to change it.
+    /// The adapter, if it was ever used, for changes.
     pub fn get_mut(&mut self) -> Option<&mut Process> {
         match &mut self.state {
             State::Described { .. } => None,
@@ -90,7 +90,7 @@ impl OnDemand {
         }
     }
 
-    /// The adapter for somebody who uses it.
+    /// Returns the adapter, made now if this is the first use.
     pub fn make(&mut self) -> &mut Process {
         if let State::Described {
             spec,
@@ -114,7 +114,7 @@ impl OnDemand {
         }
     }
 
-    /// What views of its memory are made of.
+    /// The space for views of the adapter's memory.
     pub fn memory(&self) -> Arc<Space> {
         match &self.state {
             State::Described { .. } => Arc::clone(&NO_MEMORY),
@@ -122,7 +122,7 @@ impl OnDemand {
         }
     }
 
-    /// The next change of its addresses: each is bound once, and stays.
+    /// Takes the next change of its addresses: each is bound once, and stays.
     pub fn take_gid_change(&mut self) -> Option<GidChange> {
         let mut addresses = self.spec().addresses().into_iter();
         let next = addresses.nth(self.told.into())?;
@@ -130,7 +130,7 @@ impl OnDemand {
         Some(GidChange::Bound(next))
     }
 
-    /// The payload of one packet that the port offers from now on.
+    /// Sets the payload of one packet that the port offers from now on.
     pub fn set_mtu(&mut self, offered: Mtu) {
         match &mut self.state {
             State::Described { mtu, .. } => *mtu = Some(offered),

@@ -22,15 +22,15 @@ use super::receive::ForeignFile;
 use super::registry::Registry;
 use super::session::Session;
 
-/// What a session says hello with.
+/// The hello of a session.
 pub(super) struct Greeting {
     pub(super) hello: Hello,
-    /// The descriptor of its memory.
+    /// The descriptor of the client's memory.
     pub(super) memory: Option<ForeignFile>,
 }
 
 impl Greeting {
-    /// Errors: `INVAL` (too short), `PROTONOSUPPORT` (a library of another version).
+    /// Parses a hello. Errors: `INVAL` (too short), `PROTONOSUPPORT` (a library of another version).
     pub(super) fn parse(
         request: &Request,
         memory: Option<ForeignFile>,
@@ -41,13 +41,13 @@ impl Greeting {
         Ok(Self { hello, memory })
     }
 
-    /// The adapter that it asks for. Errors: `NODEV`, `ACCESS`.
+    /// Finds the adapter that the hello asks for. Errors: `NODEV`, `ACCESS`.
     pub(super) fn adapter(&self, registry: &Registry, caller: &Caller) -> Result<PortId, Errno> {
         registry.named(self.hello.adapter.as_str(), caller)
     }
 }
 
-/// Errors: `INVAL` (too short), `PROTONOSUPPORT` (a library of another version).
+/// Checks the version. Errors: `INVAL` (too short), `PROTONOSUPPORT` (a library of another version).
 pub(super) fn same_version(first: &Request, user: &UserCounts) -> Result<(), Errno> {
     let checked = first.check_version().ok_or(Errno::INVAL)?;
     checked.map_err(|error| {
@@ -117,15 +117,15 @@ fn client_memory(session: &Session, hello: &Hello, memory: OwnedFd) -> Result<Cl
     })
 }
 
-/// Whether the process is taken to keep its pages at hand: one of the daemon's own user which lives where the
-/// daemon does, and not in a container, unless the owner says otherwise.
+/// Whether the process is assumed to have its pages at hand: it is of the daemon's own user and lives where the daemon
+/// does, not in a container, unless the administrator says otherwise.
 pub(super) fn is_trusted(caller: &Caller, home: Option<Namespaces>, registry: &Registry) -> bool {
     let is_neighbour = || home.is_some() && home == Namespaces::own() && !is_nobody(caller.uid);
     caller.is_ours() && (registry.trusts_own_user || is_neighbour())
 }
 
-/// Where a client that wants grants lives, if it may have any: whose user is one only there could get memory of
-/// another one.
+/// The namespaces of a client that wants grants, if it may have any: a client whose uid means something only there
+/// could get memory of another user.
 fn fast_home(session: &Session, hello: &Hello, home: Option<Namespaces>) -> Option<Namespaces> {
     if hello.flags & hello_flag::FAST_LOCAL == 0 {
         return None;

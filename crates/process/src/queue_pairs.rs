@@ -1,5 +1,5 @@
-//! Which queue pairs are a user's: connection management announces no others for it. A call with
-//! somebody else's number would have the callee end that one's connection as a stale one (IBTA 12.9.8.3).
+//! The queue pairs of each user: connection management announces no others for it. A connection request with another
+//! user's number would have the peer end that user's connection as a stale one (IBTA 12.9.8.3).
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use vrdma_wire::Qpn;
 
 use crate::holdings::UserCounts;
 
-/// By adapter and number; the quota of queue pairs bounds it. All shards share it.
+/// The queue pairs of one user, by adapter and number; the quota of queue pairs bounds them. All shards share this.
 #[derive(Debug, Default)]
 pub(super) struct QueuePairs(Mutex<HashSet<(PortId, Qpn)>>);
 
@@ -23,7 +23,7 @@ impl QueuePairs {
     }
 }
 
-/// A queue pair is its user's for as long as this lives.
+/// Keeps a queue pair its user's for as long as this lives.
 #[derive(Debug)]
 pub(super) struct Entry {
     user: Arc<UserCounts>,

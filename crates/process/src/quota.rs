@@ -1,14 +1,14 @@
-//! How much one client, one user and all users together may have of what the daemon holds for them.
+//! Quotas: the most that one client, one user and all users together may have of the daemon's resources.
 //!
-//! What all together may have leaves a reserve of what the machine gives the daemon as a whole: descriptors,
-//! mappings and memory for VMs, uplinks and the daemon itself.
+//! The quotas of all users leave a reserve of the descriptors, mappings and memory that the machine gives the daemon:
+//! for VMs, uplinks and the daemon itself.
 
 use rustix::process::{Resource, getrlimit};
 use rustix::system::sysinfo;
 
 use crate::limits;
 
-/// What is counted.
+/// The kinds of resources that are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Connections to the daemon.
@@ -17,7 +17,7 @@ pub enum Kind {
     Pd,
     /// Memory regions and windows.
     Mr,
-    /// Regions among them that are files which the daemon has mapped.
+    /// Regions that are files mapped by the daemon.
     File,
     /// Bytes of those files in the daemon's address space.
     FileBytes,
@@ -31,28 +31,28 @@ pub enum Kind {
     Attachment,
     /// Bytes of ring memory.
     RingBytes,
-    /// Descriptors of the daemon's.
+    /// Descriptors of the daemon.
     Descriptor,
-    /// Mappings of the daemon's address space.
+    /// Mappings in the daemon's address space.
     Mapping,
     /// Clients of connection management.
     CmClient,
-    /// Identifiers of connection management, waiting calls among them.
+    /// Identifiers of connection management, including those of waiting requests.
     Identifier,
     /// Multicast groups joined by connection management.
     Group,
-    /// Events of connection management that nobody has read.
+    /// Unread events of connection management.
     Event,
 }
 
-/// How many kinds there are.
+/// Number of kinds.
 pub(super) const KINDS: usize = Kind::ALL.len();
 
-/// By [`Kind`].
+/// Counts by [`Kind`].
 pub(super) type Counts = [u64; KINDS];
 
 impl Kind {
-    /// All, in the order of their numbers.
+    /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 16] = [
         Self::Session,
         Self::Pd,
@@ -72,7 +72,7 @@ impl Kind {
         Self::Event,
     ];
 
-    /// For people and programs.
+    /// The kind's name, for people and programs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Session => "sessions",
@@ -95,18 +95,18 @@ impl Kind {
     }
 }
 
-/// The most of one kind.
+/// The quotas of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Most {
-    /// Of one client.
+    /// Quota of one client.
     pub(super) client: u64,
-    /// Of all clients of one user.
+    /// Quota of all clients of one user.
     pub(super) user: u64,
-    /// Of all users.
+    /// Quota of all users.
     pub(super) all: u64,
 }
 
-/// What the machine gives the daemon as a whole.
+/// The resources that the machine gives the daemon as a whole.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Machine {
     pub(super) descriptors: u64,
@@ -114,11 +114,11 @@ pub(super) struct Machine {
     pub(super) memory: u64,
 }
 
-/// Mappings that a process has unless the machine is told otherwise (`vm.max_map_count`).
+/// Most mappings of a process unless `vm.max_map_count` says otherwise.
 const USUAL_MAPPINGS: u64 = 65530;
 
 impl Machine {
-    /// This one. Call it after the daemon's limits were set.
+    /// Reads the resources of this machine. To be called after the daemon's limits were set.
     pub(super) fn here() -> Self {
         let mappings = std::fs::read_to_string("/proc/sys/vm/max_map_count");
         let mappings = mappings.ok().and_then(|text| text.trim().parse().ok());
@@ -145,12 +145,12 @@ impl Quotas {
     }
 }
 
-/// A quarter of what the machine has is kept for others than processes.
+/// Keeps a quarter of the machine's resources for others than processes.
 fn without_reserve(whole: u64) -> u64 {
     whole - whole.div_ceil(4)
 }
 
-/// One user leaves a quarter to the others.
+/// Leaves a quarter to the other users.
 fn of_one_user(all: u64) -> u64 {
     all - all.div_ceil(4)
 }
@@ -178,7 +178,7 @@ fn most(kind: Kind, machine: Machine) -> Most {
         Kind::RingBytes => machine.memory / 4,
         Kind::Descriptor => without_reserve(machine.descriptors),
         Kind::Mapping => without_reserve(machine.mappings),
-        // Guarded stretches of the address space, which guests' memory needs, too.
+        // Files take stretches of the address space, with guards, which guests' memory needs, too.
         Kind::File => limits::FILES_OF_ALL,
         _ => user.saturating_mul(limits::USERS_WORTH),
     };
@@ -190,7 +190,7 @@ fn most(kind: Kind, machine: Machine) -> Most {
     }
 }
 
-/// What one client may have, and all clients of a user.
+/// The quotas of one client, and of all clients of a user.
 fn worth(client: u64) -> (u64, u64) {
     (client, client.saturating_mul(limits::CLIENTS_WORTH))
 }

@@ -1,8 +1,8 @@
-//! What a client sends, with descriptors that may be anything.
+//! Receiving requests, whose descriptors may be anything.
 //!
-//! A descriptor may be a file of a file system that its sender serves (FUSE). Then whoever asks what it
-//! is, or closes it, waits for the sender. It may be a socket that lingers, too. Files in memory are told
-//! apart without asking them; only the tenant's threads touch others.
+//! A descriptor may be a file of a file system that its sender serves (FUSE): to ask what kind of file it is, or to
+//! close it, may then take as long as the sender likes. It may be a socket that lingers, too. Files in memory are
+//! recognised without such a question; only the tenant's threads touch others.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use vrdma_memory::{Tenant, is_in_memory};
 use vrdma_provider::daemon::{self, Request};
 use vrdma_provider::message::{Call, Hello};
 
-/// A descriptor that only the thread of its user closes: one that a client sent, or its socket, which
-/// may have others in it that nobody has read.
+/// A descriptor that only its user's thread closes: one that a client sent, or the client's socket, which may hold
+/// descriptors that nobody has received.
 #[derive(Debug)]
 pub(super) struct ForeignFile {
     fd: Option<OwnedFd>,
@@ -28,12 +28,12 @@ impl ForeignFile {
         }
     }
 
-    /// Whose thread closes it.
+    /// The user whose thread closes the file.
     pub(super) fn tenant(&self) -> &Arc<Tenant> {
         &self.tenant
     }
 
-    /// For the tenant's thread.
+    /// Takes out the descriptor, for the tenant's thread.
     pub(super) fn take(mut self) -> Option<OwnedFd> {
         self.fd.take()
     }
@@ -54,16 +54,16 @@ impl Drop for ForeignFile {
     }
 }
 
-/// How requests are taken from a socket.
+/// When requests are taken from a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Taking {
-    /// At once.
+    /// When they are read.
     AtOnce,
-    /// When they are answered ([`consume`]): whoever goes on after this process finds those that are not.
+    /// When they are answered ([`consume`]): a process that goes on after this one finds those that are not.
     WhenAnswered,
 }
 
-/// The request that was answered is not the next one any more.
+/// Takes the request that was answered from the socket.
 ///
 /// # Errors
 /// The client hung up.
@@ -75,8 +75,8 @@ pub(super) fn consume(socket: BorrowedFd<'_>, tenant: &Arc<Tenant>) -> Result<()
     Ok(())
 }
 
-/// The next request, with its files in memory. Of foreign descriptors only the one that a client says
-/// hello with is kept. While the tenant is refused none is.
+/// Returns the next request, with its files in memory. Of other descriptors only the one that belongs to a hello is
+/// kept, and none while the tenant is refused.
 pub(super) fn receive(
     socket: BorrowedFd<'_>,
     tenant: &Arc<Tenant>,

@@ -1,4 +1,4 @@
-//! Our half of regions, and how many of them are reached in which way.
+//! The daemon's half of regions, and their number by how they are reached.
 
 use vrdma_adapter::Slots;
 use vrdma_provider::message::Adoption;
@@ -10,28 +10,28 @@ use crate::objects::Mr;
 pub(crate) enum Reached {
     /// All of it is a file that is mapped here.
     File,
-    /// A part of it is.
+    /// A part of it is a file that is mapped here.
     PartlyFile,
     /// By its addresses.
     Addresses,
 }
 
-/// Regions by how they are reached.
+/// Number of regions by how they are reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RegionCounts {
-    /// Shared mappings of files, which the program made itself.
+    /// Shared mappings of files, made by the program itself.
     pub mapped: u32,
     /// Memory that the library has moved into its file.
     pub adopted: u32,
-    /// The same, but for their edges.
+    /// Memory that the library has moved into its file, except the edges.
     pub adopted_in_part: u32,
-    /// By their addresses, by the number of the reason.
+    /// Regions reached by their addresses, by the number of the reason.
     by_address: [u32; Adoption::ALL.len()],
 }
 
 impl RegionCounts {
-    /// How many are reached by their addresses, and why, of reasons that there are. [`Adoption::Adopted`]: the library has
-    /// moved them, but the daemon had no room for the mapping.
+    /// Returns how many regions are reached by their addresses for each reason, without reasons that do not occur.
+    /// [`Adoption::Adopted`]: the library has moved them, but the daemon had no room for the mapping.
     pub fn by_address(&self) -> impl Iterator<Item = (Adoption, u32)> {
         let all = Adoption::ALL.iter().copied().zip(self.by_address);
         all.filter(|(_, count)| *count > 0)
@@ -47,7 +47,7 @@ impl RegionCounts {
     }
 }
 
-/// See the module.
+/// The daemon's half of regions, and their counts.
 pub(crate) struct Regions {
     slots: Slots<Mr>,
     counts: RegionCounts,
@@ -65,12 +65,12 @@ impl Regions {
         self.slots.get(id)
     }
 
-    /// Not to change how it is reached: that is [`Regions::put`].
+    /// Returns a region for changes, except of how it is reached: that is [`Regions::put`].
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Mr> {
         self.slots.get_mut(id)
     }
 
-    /// What was there before.
+    /// Adds a region, and returns the one that had its number.
     pub(crate) fn put(&mut self, id: u32, mr: Mr) -> Option<Mr> {
         let old = self.take(id);
         *self.counts.of(&mr) += 1;

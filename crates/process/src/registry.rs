@@ -1,4 +1,4 @@
-//! What all shards know together: adapters of processes, their users, and who may use what.
+//! State that all shards share: process adapters, their users, and which users may use which adapter.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use super::caller::Caller;
 use super::directory::Directory;
 use super::users::Users;
 
-/// See the module.
+/// State that all shards share.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
-    /// All adapters of processes.
+    /// All process adapters.
     pub directory: Arc<Directory>,
-    /// All users of them.
+    /// All users of these adapters.
     pub users: Arc<Users>,
-    /// Who may use which adapter.
+    /// The users and groups that may use each adapter.
     pub admission: Arc<Admission>,
-    /// Whether pages of all processes of the daemon's own user are taken to be at hand, also of those in
+    /// Whether the pages of all processes of the daemon's own user are assumed to be at hand, also of processes in
     /// containers.
     pub trusts_own_user: bool,
     /// `/dev/userfaultfd`, if clients get it.
@@ -29,7 +29,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The same with or without that trust.
+    /// Sets whether to trust the daemon's own user in that.
     pub fn trusting_own_user(self, trusts_own_user: bool) -> Self {
         Self {
             trusts_own_user,
@@ -37,7 +37,7 @@ impl Registry {
         }
     }
 
-    /// The same, with what clients get to watch their memory by.
+    /// Sets the device that clients get to watch their memory.
     pub fn handing_out(self, userfaultfd: Option<OwnedFd>) -> Self {
         Self {
             userfaultfd: userfaultfd.map(Arc::new),
@@ -45,16 +45,16 @@ impl Registry {
         }
     }
 
-    /// A descriptor for a client. Errors: `NODEV`, there is none; `MFILE`.
+    /// Returns a descriptor of the device for a client. Errors: `NODEV` (there is none), `MFILE`.
     pub(super) fn userfaultfd(&self) -> Result<OwnedFd, Errno> {
         let device = self.userfaultfd.as_ref().ok_or(Errno::NODEV)?;
         device.try_clone().map_err(|_| Errno::MFILE)
     }
 
-    /// The adapter with that name; the only one that the caller may use if the name is empty.
+    /// Finds the adapter of that name, or, if the name is empty, the only one that the caller may use.
     ///
     /// # Errors
-    /// `NODEV`: there is none. `ACCESS`: it is not the caller's to use.
+    /// `NODEV`: there is none. `ACCESS`: the caller may not use it.
     pub(super) fn find(&self, name: &str, caller: &Caller) -> Result<PortId, Errno> {
         let name = match &caller.only {
             Some(only) if name.is_empty() || name == only.as_str() => only.as_str(),
@@ -70,7 +70,7 @@ impl Registry {
         admitted.then_some(port).ok_or(Errno::ACCESS)
     }
 
-    /// [`find`](Self::find) for who opens it: the log is told of a refusal.
+    /// As [`find`](Self::find), for opening an adapter: logs a refusal.
     pub(super) fn named(&self, name: &str, caller: &Caller) -> Result<PortId, Errno> {
         let found = self.find(name, caller);
         if found == Err(Errno::ACCESS) {
@@ -79,13 +79,13 @@ impl Registry {
         found
     }
 
-    /// What a library is told of the adapter with that name. Errors: as of [`find`](Self::find).
+    /// Describes the adapter of that name for a library. Errors: as of [`find`](Self::find).
     pub(super) fn described_as(&self, name: &str, caller: &Caller) -> Result<AdapterReply, Errno> {
         let port = self.named(name, caller)?;
         self.directory.described_at(port).ok_or(Errno::NODEV)
     }
 
-    /// What a library is told of the adapter at that place in the list of those that it may use.
+    /// Describes the adapter at a place in the list of those that the caller may use.
     pub(super) fn described(&self, index: u32, caller: &Caller) -> Option<AdapterReply> {
         if caller.only.is_some() {
             let only = (index == 0).then(|| self.find("", caller).ok()).flatten();

@@ -12,10 +12,10 @@ use super::caller::Caller;
 use super::receive::ForeignFile;
 use super::users::{SessionSlot, User};
 
-/// The answer to a request: a process that goes on after this one gives it once more if it finds the request.
+/// The answer to a request. A process that goes on after this one repeats it if it finds the request.
 #[derive(Debug)]
 pub(super) struct Answered {
-    /// Of the request.
+    /// Header of the request.
     pub(super) header: Header,
     pub(super) answer: Result<Answer, Errno>,
 }
@@ -25,9 +25,9 @@ pub(super) struct Answered {
 pub(super) struct Session {
     pub(super) socket: ForeignFile,
     pub(super) caller: Caller,
-    /// Its place among those of its user.
+    /// The session's place in its user's quota.
     pub(super) place: SessionSlot,
-    /// The answer that was given last, while a record says so.
+    /// The answer that was given last, as long as a record has it.
     pub(super) answered: Option<Answered>,
     /// The adapter and context that the hello opened.
     pub(super) open: Option<(PortId, Owner)>,

@@ -4,7 +4,7 @@
 //!   accepted ──ListAdapter, Hello──► open (a context of one adapter) ──hang-up, broken rule──► closed
 //!                           └──► the shard of that adapter, if it is another one
 //! ```
-//! Each shard has its own; the one that has the listening socket accepts for all.
+//! Each shard has its own sessions; the shard with the listening sockets accepts for all.
 
 mod answering;
 mod between_shards;
@@ -35,7 +35,7 @@ use answering::{finish, give};
 pub use between_shards::{OpenSession, OpeningSession};
 use table::Table;
 
-/// A session's number.
+/// Number of a session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct SessionId(pub u32);
 
@@ -44,49 +44,50 @@ pub struct SessionId(pub u32);
 pub struct CmGreeting {
     /// Its socket.
     pub socket: OwnedFd,
-    /// Who it is.
+    /// The process at the other end.
     pub caller: Caller,
     /// The greeting.
     pub request: Request,
 }
 
-/// What became of a session after its requests were served.
+/// The state of a session after its requests were served.
 #[derive(Debug)]
 pub enum Served {
-    /// It goes on.
+    /// The session goes on.
     Open,
-    /// It opened an adapter: watch its doorbell.
+    /// The session opened an adapter: watch its doorbell.
     Opened(PortId, Owner),
-    /// It wants connection management, which goes elsewhere.
+    /// The session wants connection management, which goes elsewhere.
     ConnectionManagement(Box<CmGreeting>),
-    /// It opens an adapter of another shard, which [adopts](Sessions::adopt) it; this shard does so when the
-    /// adapter has come, if it is on its way here.
+    /// The session opens an adapter of another shard, which [adopts](Sessions::adopt) it. If the adapter is on its way
+    /// to this shard, this shard adopts the session once the adapter has come.
     Elsewhere(ShardId, Box<OpeningSession>),
-    /// It hung up or broke the rules: close it.
+    /// The session hung up or broke the rules: close it.
     Closed(Option<(PortId, Owner)>),
 }
 
-/// See the module.
+/// The sessions of one shard.
 pub struct Sessions {
     shard: ShardId,
-    /// With one shard alone.
+    /// Empty except at one shard.
     entrances: Entrances,
     registry: Registry,
     taking: Taking,
     sessions: Table,
 }
 
-/// How sessions find the adapters of their shard.
+/// Access to the adapters of the sessions' shard.
 pub trait Adapters {
-    /// One of them by port.
+    /// Finds an adapter by its port.
     fn at(&mut self, port: PortId) -> Option<&mut Process>;
 
-    /// A request was carried out, and is answered next: what it changed is to be in force by then.
+    /// Called between carrying out a request and answering it: the request's changes must be in force on return.
     fn put_in_force(&mut self, port: PortId);
 }
 
 impl Sessions {
-    /// Of one shard; `listener` if it is the one that accepts. `is_kept`: another process goes on for this one.
+    /// Makes the sessions of one shard; `listener` if it is the one that accepts. `is_kept`: another process would go
+    /// on for this one.
     pub fn new(
         shard: ShardId,
         listener: Option<OwnedFd>,
@@ -116,19 +117,19 @@ impl Sessions {
         self.entrances.listener(entrance)
     }
 
-    /// An adapter has a socket of its own, by which clients reach it and nothing else.
+    /// Adds the socket of an adapter, by which clients reach this adapter and no other.
     pub fn open_entrance(&mut self, spec: &ProcessSpec, listener: OwnedFd) {
         let name = Arc::clone(&spec.name);
         self.entrances.open(spec.port, name, listener);
     }
 
-    /// It has no more. Its listening socket, which may have clients in it with descriptors that they sent.
+    /// Takes out the socket of an adapter. It may have clients in it, with descriptors that they sent.
     pub fn close_entrance(&mut self, port: PortId) -> Option<OwnedFd> {
         self.entrances.close(port)
     }
 
-    /// Takes a client that waits. `None` if none does; one that may not use the adapter whose socket that
-    /// is, and one beyond the limits, is let go.
+    /// Accepts a client that waits; `None` if there is none. A client that may not use the adapter of this socket, or
+    /// that exceeds the limits, is let go.
     pub fn accept(&mut self, entrance: Entrance) -> Result<Option<SessionId>, Errno> {
         let Some((socket, caller)) = self.entrances.accept(entrance)? else {
             return Ok(None);
@@ -162,17 +163,17 @@ impl Sessions {
         Some(self.sessions.get(id)?.as_fd())
     }
 
-    /// The sockets of those that have an adapter open.
+    /// The sockets of sessions that have an adapter open.
     pub fn sockets_of(&self, port: PortId) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.sessions.at(port).map(|(_, session)| session.as_fd())
     }
 
-    /// The adapter that the session has open, and as whom.
+    /// The adapter that the session has open, and the session's owner number there.
     pub fn open_at(&self, id: SessionId) -> Option<(PortId, Owner)> {
         self.sessions.get(id)?.open
     }
 
-    /// Serves one request: between two of them, the caller looks at what the client has posted.
+    /// Serves one request. Between two requests, the caller looks at what the client has posted.
     pub fn serve(&mut self, id: SessionId, adapters: &mut impl Adapters, now: Time) -> Served {
         let served = self.serve_next(id, adapters, now);
         self.sessions.note_opened(id);
@@ -217,9 +218,9 @@ impl Sessions {
         })
     }
 
-    /// The session is gone, and its objects with it. Its socket is closed by another thread: stop to watch it before.
+    /// Ends a session and its objects. Another thread closes the socket: stop watching it before.
     pub fn close(&mut self, id: SessionId, adapters: &mut impl Adapters, now: Time) {
-        // Its socket stays open until no record names it.
+        // The socket stays open until no record names it.
         let session = self.sessions.take(id);
         let open = session.as_ref().and_then(|session| session.open);
         if let Some((port, owner)) = open
@@ -229,8 +230,8 @@ impl Sessions {
         }
     }
 
-    /// The adapter goes away: its sessions end. Whose they were. Stop to watch their [sockets](Self::sockets_of)
-    /// before.
+    /// Ends the sessions of an adapter that goes away, and returns their owners. Stop watching their
+    /// [sockets](Self::sockets_of) before.
     pub fn close_adapter(&mut self, port: PortId) -> Vec<Owner> {
         let ended = self.sessions.take_at(port);
         let opened = ended.iter().filter_map(|session| session.open);
@@ -238,7 +239,7 @@ impl Sessions {
     }
 }
 
-/// The shard that serves a session, and what it knows of others.
+/// The shard that serves a session, and the state that all shards share.
 #[derive(Clone, Copy)]
 struct Here<'a> {
     shard: ShardId,
@@ -246,13 +247,13 @@ struct Here<'a> {
     taking: Taking,
 }
 
-/// What came from a session.
+/// The outcome of looking for one request of a session.
 enum Received {
     /// Nothing.
     Nothing,
     /// A request, which was answered.
     Answered,
-    /// That it wants connection management.
+    /// A greeting: the client wants connection management.
     Greeting(Box<Request>),
     /// A hello to an adapter of another shard.
     Elsewhere(ShardId, Box<UnansweredHello>),
@@ -283,7 +284,7 @@ fn serve_one(
     let code = request.code();
     let answer = match (Code::from_number(code), session.open) {
         _ if code == Greet::CODE && session.open.is_none() => {
-            // Whoever answers it takes it from the socket.
+            // The service that answers it takes it from the socket.
             session.user().tenant.close(request.take_fds());
             return Ok(Received::Greeting(Box::new(request)));
         }
@@ -298,13 +299,14 @@ fn serve_one(
         }
         _ => answer(session, here, &mut request, adapters, now),
     };
-    // What nobody wanted of its files: the last one to close a large file in memory frees its pages.
+    // Close the files that were not used, on another thread: closing the last descriptor of a large file in memory
+    // frees its pages.
     session.user().tenant.close(request.take_fds());
     give(session, here, adapters, request.header(), answer)
 }
 
-/// The shard to ask instead of this one: the adapter that a hello names is there, or on its way there,
-/// which may be here.
+/// Finds the shard to ask instead of this one. The adapter that a hello names is there, or on its way there; that may
+/// be this shard.
 fn elsewhere(
     caller: &Caller,
     request: &Request,
@@ -361,7 +363,7 @@ fn answer(
         (Some(code), Some((port, owner))) => {
             let process = adapters.at(port).ok_or(Errno::NODEV)?;
             let answer = requests::serve(process, owner, code, request, now);
-            // Before anything is committed: what the request did goes together with its answer.
+            // Before anything is committed: the changes of the request and its answer go together.
             process.record_answer(owner, request.header(), &answer);
             process.publish_now(now);
             adapters.put_in_force(port);

@@ -1,13 +1,13 @@
-//! The memory of a client's queues. Each file, a slab, has that of many: a file costs a descriptor, two mappings, and time
-//! when a worker goes on after another one.
+//! The memory of a client's queues. Each file, a slab, holds many queues: a file costs a descriptor, two mappings, and
+//! time when a worker goes on after another one.
 //!
 //! ```text
 //!   slab   queue pair | free | completion queue | queue pair | never used
 //! ```
-//! No slab has queues of two clients: each may write all of what it maps. A slab ends with the last queue in it.
+//! No slab has queues of two clients: each client may write everything that it maps. A slab ends with its last queue.
 //!
-//! A unit on its way may still read the data area of a queue pair that has ended. Those bytes are not given to another
-//! queue before it has: its peer would get what was meant for another one's.
+//! A unit on its way may still read the data area of a queue pair that has ended. Until it has done so, these bytes are
+//! not given to another queue: the unit's peer would get data of that queue.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,9 +21,9 @@ use vrdma_provider::area::Area;
 use crate::quota::Kind;
 use crate::requests::Cost;
 
-/// A client's first slab. Each further one is as large as all before it together, up to the largest.
+/// Bytes of a client's first slab. Each further one is as large as all before it together, up to the largest.
 const SMALLEST: usize = 256 << 10;
-/// Unless one queue needs more.
+/// Bytes of the largest slab, unless one queue needs more.
 const LARGEST: usize = 4 << 20;
 
 /// A client's slabs.
@@ -32,7 +32,7 @@ pub(crate) struct Slabs(Vec<Used>);
 
 struct Used {
     slab: Arc<Slab>,
-    /// Queues in it that have not ended.
+    /// Number of its queues that have not ended.
     queues: u32,
 }
 
@@ -40,23 +40,24 @@ struct Used {
 pub(crate) struct Slab {
     fd: OwnedFd,
     area: Area,
-    /// The same bytes for the engine, which only reads them.
+    /// The same bytes for the engine, as a read-only region.
     data: FileRegion,
     ranges: Mutex<Ranges>,
 }
 
-/// Which bytes are taken: the length of each range by its start. All are whole pages.
+/// The ranges that are taken: length by start. All are whole pages.
 struct Ranges {
     taken: BTreeMap<usize, usize>,
-    /// Those of queue pairs that have ended, while somebody has their regions.
+    /// Ranges of queue pairs that have ended, as long as their regions are in use.
     read: Vec<(usize, FileRegion)>,
-    /// Bytes that are not taken.
+    /// Number of bytes that are not taken.
     free: usize,
-    /// Nothing from here on was ever taken.
+    /// Offset from which on no byte was ever taken.
     reached: usize,
 }
 
-/// Memory of one queue, or of the two of a queue pair. It is others' when this is dropped and nobody has its region.
+/// Memory of one queue, or of the two of a queue pair. Free for others once this is dropped and its region is not in
+/// use.
 pub(crate) struct Part {
     slab: Arc<Slab>,
     offset: usize,
@@ -65,14 +66,14 @@ pub(crate) struct Part {
 }
 
 impl Slabs {
-    /// Memory in a slab that has room.
+    /// Takes memory in a slab that has room.
     pub(crate) fn take(&mut self, bytes: usize) -> Option<Part> {
         // The newest is the largest, and the last to be full.
         let mut newest_first = self.0.iter_mut().rev();
         newest_first.find_map(|used| used.take(bytes))
     }
 
-    /// Memory in a new slab, of which [`cost_of_next`](Self::cost_of_next) tells the cost.
+    /// Takes memory in a new slab; [`cost_of_next`](Self::cost_of_next) tells its cost.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<Part, Errno> {
         let slab = Slab::create(self.next(bytes)).map_err(|_| Errno::NOMEM)?;
         self.add(Arc::new(slab)).take(bytes).ok_or(Errno::NOMEM)
@@ -83,12 +84,13 @@ impl Slabs {
         bytes.max(all.clamp(SMALLEST, LARGEST))
     }
 
-    /// What the next slab costs, which is made for so many bytes.
+    /// The cost of the next slab, if it is made for that many bytes.
     pub(crate) fn cost_of_next(&self, bytes: usize) -> [Cost; 3] {
         cost(self.next(bytes))
     }
 
-    /// A queue has ended, whose memory may be in use for a while. What is given back of its slab, if that has ended, too.
+    /// Notes that a queue has ended; its memory may be in use for a while. Returns the cost that its slab gives back,
+    /// if that has ended, too.
     pub(crate) fn end(&mut self, part: &Part) -> Option<[Cost; 3]> {
         let is_its = |used: &Used| Arc::ptr_eq(&used.slab, &part.slab);
         let index = self.0.iter().position(is_its)?;
@@ -98,14 +100,14 @@ impl Slabs {
         has_ended.then(|| self.0.remove(index).slab.cost())
     }
 
-    /// A slab of the worker before, whose ranges are yet to be [taken again](Self::take_again).
+    /// Adds a slab of the earlier worker, whose ranges are yet to be [taken again](Self::take_again).
     pub(crate) fn resume(&mut self, fd: OwnedFd) -> Option<Arc<Slab>> {
         let slab = Arc::new(Slab::resume(fd).ok()?);
         self.add(Arc::clone(&slab));
         Some(slab)
     }
 
-    /// What a queue had before; `None` if it cannot be right.
+    /// Takes the memory that a queue had before; `None` if that cannot be right.
     pub(crate) fn take_again(
         &mut self,
         slab: &Arc<Slab>,
@@ -157,7 +159,7 @@ impl Slab {
         Self::new(fd, area, 0)
     }
 
-    /// Of a worker before, which may have used all of it.
+    /// Goes on with a slab of an earlier worker, which may have used all of it.
     fn resume(fd: OwnedFd) -> io::Result<Self> {
         let area = Area::map_all(fd.as_fd())?;
         let reached = area.length();
@@ -199,7 +201,7 @@ fn cost(bytes: usize) -> [Cost; 3] {
 }
 
 impl Ranges {
-    /// The first gap that is long enough.
+    /// Finds the first gap that is long enough.
     fn gap(&mut self, bytes: usize, end: usize) -> Option<usize> {
         self.forget_read();
         // Most slabs are full.
@@ -232,7 +234,7 @@ impl Ranges {
         self.free += self.taken.remove(&offset).unwrap_or_default();
     }
 
-    /// Releases what nobody reads any more.
+    /// Releases the ranges that nobody reads any more.
     fn forget_read(&mut self) {
         let mut ended = Vec::new();
         self.read.retain_mut(|(offset, region)| {
@@ -245,22 +247,22 @@ impl Ranges {
 }
 
 impl Part {
-    /// For the client.
+    /// A descriptor for the client.
     pub(crate) fn descriptor(&self) -> Result<OwnedFd, Errno> {
         self.slab.fd.try_clone().map_err(|_| Errno::MFILE)
     }
 
-    /// What the next worker finds it by.
+    /// The number by which the next worker finds the file.
     pub(crate) fn number(&self) -> RawFd {
         self.slab.fd.as_raw_fd()
     }
 
-    /// Where it begins in the file.
+    /// Offset of the memory in the file.
     pub(crate) fn offset(&self) -> u32 {
         self.offset as u32
     }
 
-    /// Some of its bytes as a region that is only read: the same ones for all who ask.
+    /// Returns a range as a read-only region: the same range for all callers.
     pub(crate) fn region(&self, offset: u32, bytes: u32) -> Result<FileRegion, MapError> {
         let start = self.offset as u64 + u64::from(offset);
         let made = self.slab.data.part(start, bytes.into())?;
@@ -298,7 +300,7 @@ mod tests {
             .unwrap_or_else(|| slabs.grow(bytes).unwrap())
     }
 
-    /// In the file.
+    /// The first word, read through the file.
     fn word(part: &Part) -> u32 {
         let fd = part.descriptor().unwrap();
         let theirs = Area::map_from(fd.as_fd(), part.offset() as usize, PAGE).unwrap();
@@ -326,7 +328,7 @@ mod tests {
         let [first, second, _third] = [1, 2, 1].map(|pages| take(&mut slabs, pages));
         second.area.write(0, &[7; 2 * PAGE]);
         assert!(slabs.end(&second).is_none());
-        // It may be read still.
+        // Its memory may still be read.
         assert_eq!(take(&mut slabs, 2).offset(), 4 * PAGE as u32);
         drop(second);
         let again = take(&mut slabs, 2);
@@ -380,7 +382,7 @@ mod tests {
         }
         let first = again(0, 1).unwrap();
         assert!(first.region(0, PAGE as u32).is_ok());
-        // The third was lost, and its bytes with it.
+        // The third was lost, and with it its bytes.
         assert_eq!(word(&take(&mut slabs, 1)), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! What the control plane says of an adapter of processes.
+//! The control plane's description of a process adapter.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use vrdma_provider::message::{AdapterReply, Name};
 use vrdma_switch::{GroupId, PortId};
 use vrdma_wire::{Gid, Mac};
 
-/// An adapter of processes.
+/// A process adapter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProcessSpec {
     /// Its name, at most as long as [`Name`] takes.
     pub name: Arc<str>,
     /// The name of its port group, for programs that ask.
     pub portgroup: Arc<str>,
-    /// Its number in the switch.
+    /// The adapter's port at the switch.
     pub port: PortId,
     /// Its port group's number.
     pub group: GroupId,
@@ -25,7 +25,7 @@ pub struct ProcessSpec {
 }
 
 impl ProcessSpec {
-    /// The link-local GID of its MAC, and that of its IP address (RoCEv2 annex A17.4.1).
+    /// The link-local GID of the MAC, and the GID of the IP address (RoCEv2 annex A17.4.1).
     pub fn addresses(&self) -> Vec<Gid> {
         let given = self.ip.map(|ip| match ip {
             IpAddr::V4(v4) => Gid::from_ipv4(v4),
@@ -37,7 +37,7 @@ impl ProcessSpec {
             .collect()
     }
 
-    /// What a library is told of it.
+    /// Describes the adapter for a library.
     pub fn described(&self) -> AdapterReply {
         let mut ip = [0; 16];
         let ip_version = match self.ip {

@@ -1,4 +1,4 @@
-//! Users that have or had sessions, and what is kept of each.
+//! Users that have or had sessions, and the state kept for each.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,38 +10,38 @@ use super::holdings::{Everybody, Holdings, UserCounts};
 use super::limits::{SESSION_DESCRIPTORS, SESSION_MAPPINGS};
 use super::quota::{Kind, Most};
 
-/// Users that are remembered without a session of theirs.
+/// Number of users at which those without a session are forgotten.
 const USERS_MAX: usize = 256;
 
 /// One user.
 #[derive(Debug)]
 pub(super) struct User {
-    /// Its thread, which waits for its pages and files.
+    /// The user's thread, which waits for its pages and files.
     pub(super) tenant: Arc<Tenant>,
     pub(super) counts: Arc<UserCounts>,
 }
 
-/// How much there is of a kind.
+/// Usage of one kind of resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
-    /// Of what.
+    /// Kind of resource.
     pub kind: Kind,
-    /// How much there is.
+    /// Amount in use.
     pub used: u64,
-    /// How much there may be.
+    /// Quota.
     pub limit: u64,
 }
 
-/// What one user has, and what it did to the log.
+/// The resources of one user, and its lines in the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UserUsage {
-    /// Of each kind.
+    /// Usage of each kind.
     pub resources: Vec<Usage>,
-    /// Lines that its clients caused and that the log was not told, since there were too many.
+    /// Number of log lines that the user's clients caused and that were left out, since there were too many.
     pub log_lines_left_out: u64,
 }
 
-/// All of them, by uid. All shards share one.
+/// All users by uid. All shards share one.
 #[derive(Debug, Default)]
 pub struct Users {
     by_uid: Mutex<BTreeMap<u32, Arc<User>>>,
@@ -50,7 +50,7 @@ pub struct Users {
 }
 
 impl Users {
-    /// Of a machine that has little.
+    /// Makes the users of a machine with few resources.
     #[cfg(test)]
     pub(super) fn on(machine: super::quota::Machine) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Users {
         }
     }
 
-    /// A user, known from now on.
+    /// Returns a user, which is known from now on.
     pub(super) fn of(&self, uid: u32) -> Arc<User> {
         let mut users = self.by_uid.lock().unwrap_or_else(PoisonError::into_inner);
         if users.len() >= USERS_MAX {
@@ -76,7 +76,7 @@ impl Users {
         }
     }
 
-    /// What each user has, by uid.
+    /// The usage of each user, by uid.
     pub fn usage(&self) -> BTreeMap<u32, UserUsage> {
         let users = self.by_uid.lock().unwrap_or_else(PoisonError::into_inner);
         let of = |user: &User| UserUsage {
@@ -86,7 +86,7 @@ impl Users {
         users.iter().map(|(uid, user)| (*uid, of(user))).collect()
     }
 
-    /// What all users have.
+    /// The usage of all users together.
     pub fn usage_of_all(&self) -> Vec<Usage> {
         self.usage_of(|kind, most| (self.everybody.of(kind), most.all))
     }
@@ -100,7 +100,7 @@ impl Users {
         Kind::ALL.map(usage).into()
     }
 
-    /// Tells the log that somebody may not use an adapter, or none if it asked which there are.
+    /// Logs that a user may not use an adapter, or may use none if it asked for the list.
     pub(super) fn tell_refused(&self, caller: &Caller, adapter: Option<&str>) {
         let uid = caller.uid;
         if !self.of(uid).counts.may_tell() {
@@ -120,13 +120,13 @@ impl Users {
 }
 
 impl User {
-    /// One that is refused is not forgotten: it would not be refused any more.
+    /// Whether to remember the user. A refused user is not forgotten: it would not be refused any more.
     fn is_in_use(&self) -> bool {
         Arc::strong_count(&self.counts) > 1 || self.tenant.is_refused()
     }
 }
 
-/// A session's place among those of its user, for as long as it lives.
+/// A session's place in its user's quota, for as long as it lives.
 #[derive(Debug)]
 pub(super) struct SessionSlot {
     user: Arc<User>,
@@ -134,7 +134,7 @@ pub(super) struct SessionSlot {
 }
 
 impl SessionSlot {
-    /// `None` if there is no room for one more.
+    /// Takes a place; `None` if there is no room for one more.
     pub(super) fn take(user: Arc<User>) -> Option<Self> {
         let mut holdings = Holdings::new(Arc::clone(&user.counts));
         let costs = [
@@ -162,7 +162,7 @@ impl SessionSlot {
     }
 }
 
-/// Whether it is the user that the daemon runs as.
+/// Whether the daemon runs as this user.
 pub(super) fn is_ours(uid: u32) -> bool {
     uid == rustix::process::geteuid().as_raw()
 }

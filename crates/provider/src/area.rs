@@ -1,4 +1,4 @@
-//! Memory that both ends map: made and sealed by the daemon, so that it stays as large as it is.
+//! Memory that both ends map: the daemon makes it and seals it, so that its size cannot change.
 //!
 //! The other end may change any byte at any moment. So bytes are copied, never borrowed, and words
 //! that both ends use are atomics.
@@ -15,25 +15,25 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 const PAGE: usize = 4096;
 
-/// A mapped area, or a part of one. Offsets beyond it panic: every caller has checked its geometry once.
+/// A mapped area, or a part of one. Offsets beyond its end panic: every caller has checked its geometry once.
 #[derive(Debug)]
 pub struct Area {
     start: *mut u8,
     length: usize,
-    /// It keeps the mapping that `start` is in.
+    /// Keeps the mapping that `start` points into.
     mapping: Arc<Mapping>,
 }
 
-/// A mapping, which the last area in it ends.
+/// A mapping, which ends with the last area in it.
 #[derive(Debug)]
 struct Mapping {
     start: *mut u8,
     length: usize,
 }
 
-// SAFETY: the mapping is not tied to a thread, and is only ended here.
+// SAFETY: the mapping is not tied to a thread, and only its drop ends it.
 unsafe impl Send for Mapping {}
-// SAFETY: `&Mapping` gives nothing.
+// SAFETY: `&Mapping` gives access to nothing.
 unsafe impl Sync for Mapping {}
 // SAFETY: the mapping is not tied to a thread; its bytes are only reached by copies
 // through raw pointers and by atomics.
@@ -49,12 +49,12 @@ impl Area {
         Ok((Self::new(fd.as_fd(), 0, length)?, fd))
     }
 
-    /// Maps what the other end made. It must be sealed and as long as it says.
+    /// Maps all `length` bytes of a file that the other end made and that must be sealed.
     pub fn map(fd: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
         Self::map_from(fd, 0, length)
     }
 
-    /// Maps `length` bytes of it from `offset` on, a multiple of the page size.
+    /// Maps `length` bytes of the file from `offset` on, a multiple of the page size.
     pub fn map_from(fd: BorrowedFd<'_>, offset: usize, length: usize) -> io::Result<Self> {
         let size = kernel::size_that_stays(fd)?;
         let end = offset.checked_add(length);
@@ -65,7 +65,7 @@ impl Area {
         Self::new(fd, offset, length)
     }
 
-    /// Maps all of it.
+    /// Maps the whole file.
     pub fn map_all(fd: BorrowedFd<'_>) -> io::Result<Self> {
         Self::map(fd, kernel::size_that_stays(fd)? as usize)
     }
@@ -79,8 +79,8 @@ impl Area {
         })
     }
 
-    /// `length` bytes of it from `offset` on, a multiple of the page size, by the same mapping; `None` if it does not have
-    /// them.
+    /// Returns `length` bytes of the area from `offset` on, a multiple of the page size, in the same mapping; `None` if
+    /// they exceed the area.
     pub fn part(&self, offset: usize, length: usize) -> Option<Self> {
         let end = offset.checked_add(length)?;
         (end <= self.length && offset.is_multiple_of(PAGE)).then(|| Self {
@@ -90,13 +90,13 @@ impl Area {
         })
     }
 
-    /// Makes whole pages zeros, and gives back what memory they have.
+    /// Zeroes whole pages and frees the memory behind them.
     pub fn clear(&self) {
         // SAFETY: inside the mapping, on which no references are made.
         unsafe { kernel::clear(self.start, self.length) };
     }
 
-    /// Bytes.
+    /// Length in bytes.
     pub fn length(&self) -> usize {
         self.length
     }
@@ -108,7 +108,7 @@ impl Area {
         assert!(inside, "accesses stay inside the area");
     }
 
-    /// The word at `offset`, a multiple of 4.
+    /// Returns the word at `offset`, a multiple of 4.
     #[inline]
     pub fn u32(&self, offset: usize) -> &AtomicU32 {
         self.check(offset, 4);
@@ -118,7 +118,7 @@ impl Area {
         unsafe { AtomicU32::from_ptr(self.start.add(offset).cast()) }
     }
 
-    /// The word at `offset`, a multiple of 8.
+    /// Returns the word at `offset`, a multiple of 8.
     #[inline]
     pub fn u64(&self, offset: usize) -> &AtomicU64 {
         self.check(offset, 8);
@@ -139,8 +139,8 @@ impl Area {
     #[inline]
     pub fn read(&self, offset: usize, out: &mut [u8]) {
         self.check(offset, out.len());
-        // SAFETY: as for `write`. The other end may write meanwhile: the copy is private afterwards
-        // and is checked then.
+        // SAFETY: as for `write`. The other end may write meanwhile: the copy is private afterwards and is checked
+        // then.
         unsafe { ptr::copy_nonoverlapping(self.start.add(offset), out.as_mut_ptr(), out.len()) }
     }
 

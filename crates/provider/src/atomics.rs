@@ -1,4 +1,4 @@
-//! The words that two sides share, and memory made of them: of this machine, or of loom's model of one.
+//! The words that two sides share, and memory made of such words: real ones, or those of loom's model.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p vrdma-provider --lib model::` tries every order in which the two sides may
 //! see each other's stores.
@@ -9,7 +9,7 @@ mod shipped {
 
     pub(crate) use crate::area::Area;
 
-    /// SeqCst accesses have one order among them. On x86 a store of that kind takes an eighth of a fence.
+    /// SeqCst accesses already have one order among them. On x86 a SeqCst store takes an eighth of the time of a fence.
     #[inline]
     pub(crate) fn one_order() {}
 }
@@ -20,7 +20,7 @@ mod modelled {
 
     pub(crate) use crate::model::Area;
 
-    /// Loom takes SeqCst accesses for acquire and release only, and SeqCst fences for what they are.
+    /// Loom treats SeqCst accesses as acquire and release only, but models SeqCst fences exactly.
     pub(crate) fn one_order() {
         loom::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
     }

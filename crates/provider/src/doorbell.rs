@@ -1,8 +1,8 @@
-//! The doorbell page: which queues were posted to, and whether the daemon sleeps.
+//! The doorbell page: the queues that were posted to, and whether the daemon sleeps.
 //!
-//! The layout is in the crate head. A ringer sets its bit first and looks at `sleeping` last; the
-//! daemon sets `sleeping` first and looks at the bits last: with one order of these four steps, one of
-//! them sees the other.
+//! The layout is in the crate's documentation. A ringer sets its bit first and looks at `sleeping` last; the daemon
+//! sets `sleeping` first and looks at the bits last. The four steps have one order, so at least one of the two sees the
+//! other.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -31,7 +31,7 @@ pub struct Ringer {
 }
 
 impl Ringer {
-    /// With the page and eventfd of the hello's reply.
+    /// Makes the client's end from the page and eventfd of the hello's reply.
     pub fn new(page: BorrowedFd<'_>, wake: OwnedFd) -> io::Result<Self> {
         Ok(Self {
             page: Area::map(page, PAGE_BYTES)?,
@@ -39,7 +39,7 @@ impl Ringer {
         })
     }
 
-    /// The end of one whose page is a model's.
+    /// Makes the client's end to a listener whose page is a model's.
     #[cfg(all(test, loom))]
     pub(crate) fn beside(listener: &Listener) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl Ringer {
         }
     }
 
-    /// Tells that queue `bit` was posted to; what was stored before is visible to the daemon.
+    /// Tells the daemon that queue `bit` was posted to; the daemon then sees what was stored before.
     #[inline]
     pub fn ring(&self, bit: u32) {
         let bit = bit % QUEUES_MAX;
@@ -57,7 +57,8 @@ impl Ringer {
             .page
             .u64(WORDS + word as usize * 8)
             .fetch_or(1 << (bit % BITS), AcqRel);
-        // A word that had bits has its summary set by who set the first, or is about to be taken with this one.
+        // If the word had bits, its summary is set by the ringer of the first bit, or the daemon is about to take this
+        // bit, too.
         if old == 0 {
             self.page.u64(SUMMARY).fetch_or(1 << word, SeqCst);
         }
@@ -84,7 +85,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// A page and an eventfd of its own.
+    /// Makes a page and an eventfd.
     pub fn new() -> io::Result<Self> {
         let (page, page_fd) = Area::create("vrdma-doorbells", PAGE_BYTES)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -95,8 +96,8 @@ impl Listener {
         })
     }
 
-    /// The page and eventfd of one that was there before. It may have ended between taking the summary and a word: nobody
-    /// who rings a queue of such a word sets the summary again, so all words are looked at once.
+    /// Goes on with the page and eventfd of an earlier daemon. It may have ended between taking the summary and a word:
+    /// ringers of such a word do not set the summary again, so all words are looked at once.
     pub fn resume(page_fd: OwnedFd, wake: OwnedFd) -> io::Result<Self> {
         let page = Area::map(page_fd.as_fd(), PAGE_BYTES)?;
         page.u64(SUMMARY).store(u64::MAX, Release);
@@ -107,18 +108,18 @@ impl Listener {
         })
     }
 
-    /// For the client.
+    /// The page, for the client.
     pub fn page(&self) -> BorrowedFd<'_> {
         self.page_fd.as_fd()
     }
 
-    /// For the client, and for the daemon's poll set: edge-triggered, so that nobody must read it.
+    /// The eventfd, for the client and for the daemon's poll set: edge-triggered, so that nobody must read it.
     pub fn wake(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 
-    /// Takes the bits set since the last call and hands out each; true if there was any. A client
-    /// that writes nonsense sets bits of queues that do not exist.
+    /// Takes the bits set since the last call and passes each to `rung`; true if there was any. A client that writes
+    /// nonsense sets bits of queues that do not exist.
     pub fn take(&self, mut rung: impl FnMut(u32)) -> bool {
         if !self.has_rung() {
             return false;
@@ -142,15 +143,15 @@ impl Listener {
         self.page.u64(SUMMARY).load(Relaxed) != 0
     }
 
-    /// Says that the daemon is going to sleep; false if there are bits to take first. Call it for
-    /// every client, then sleep only if all said yes.
+    /// Announces that the daemon is going to sleep; false if there are bits to take first. Call it for every client,
+    /// then sleep only if all calls returned true.
     pub fn sleep(&self) -> bool {
         self.page.u32(SLEEPING).store(1, SeqCst);
         one_order();
         self.page.u64(SUMMARY).load(SeqCst) == 0
     }
 
-    /// The daemon is awake: no ringer has to wake it.
+    /// Announces that the daemon is awake: no ringer has to wake it.
     pub fn awake(&self) {
         self.page.u32(SLEEPING).store(0, Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Grants to reach a peer's memory without the daemon: words that both ends look at.
+//! Grants to reach a peer's memory without the daemon: words that both ends share.
 //!
 //! ```text
 //!   client (initiator)                     daemon
@@ -8,9 +8,9 @@
 //!     busy = 0
 //! ```
 //!
-//! One of the two sees the other's store, so no copy begins after a grant was taken back, and whoever
-//! takes it back sees the copy that is under way. A page holds the grants of one client, which may
-//! scribble on it: it then deceives itself, or delays the end of a region.
+//! At least one of the two sees the other's store, so no copy begins after a grant was taken back, and the daemon, when
+//! it takes a grant back, sees the copy that is under way. A page holds the grants of one client, which may scribble on
+//! it: it then deceives itself, or delays the end of a region.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -19,28 +19,28 @@ use std::sync::atomic::Ordering::{Release, SeqCst};
 
 use crate::atomics::{Area, AtomicU32, one_order};
 
-/// Grants of one client at the same time: each costs it a descriptor.
+/// Most grants of one client at the same time: each costs the client a descriptor.
 pub const GRANTS: u32 = 128;
 
-/// Each has a line of the cache.
+/// Bytes of a grant in the page: one cache line.
 const STRIDE: usize = 64;
 const BUSY: usize = 4;
 
 /// Bytes of a page.
 const BYTES: usize = GRANTS as usize * STRIDE;
 
-/// The page of one client.
+/// The page of grants of one client.
 #[derive(Clone, Debug)]
 pub struct Page(Arc<Area>);
 
 impl Page {
-    /// Makes one, and its descriptor for the client.
+    /// Makes a page, and its descriptor for the client.
     pub fn create() -> io::Result<(Self, OwnedFd)> {
         let (area, fd) = Area::create("vrdma-grants", BYTES)?;
         Ok((Self(Arc::new(area)), fd))
     }
 
-    /// The client's end.
+    /// Maps the page at the client's end.
     pub fn map(fd: BorrowedFd<'_>) -> io::Result<Self> {
         Ok(Self(Arc::new(Area::map(fd, BYTES)?)))
     }
@@ -53,8 +53,7 @@ impl Page {
         self.0.u32((index % GRANTS) as usize * STRIDE + BUSY)
     }
 
-    /// The client begins a copy under a grant; false if it was taken back. One copy of a grant at a
-    /// time.
+    /// Begins a copy under a grant, in the client; false if the grant was taken back. One copy per grant at a time.
     pub fn enter(&self, index: u32, generation: u32) -> bool {
         self.busy(index).store(1, SeqCst);
         one_order();
@@ -65,17 +64,17 @@ impl Page {
         entered
     }
 
-    /// The copy is done.
+    /// Ends the copy.
     pub fn exit(&self, index: u32) {
         self.busy(index).store(0, Release);
     }
 
-    /// The daemon gives a grant; `generation` is not 0 and differs from earlier ones of this index.
+    /// Gives a grant, in the daemon; `generation` is not 0 and differs from earlier ones of this index.
     pub fn give(&self, index: u32, generation: u32) {
         self.valid(index).store(generation, SeqCst);
     }
 
-    /// The daemon takes it back.
+    /// Takes a grant back, in the daemon.
     pub fn take_back(&self, index: u32) {
         self.valid(index).store(0, SeqCst);
         one_order();
@@ -108,7 +107,7 @@ mod tests {
         assert!(!client.enter(3, 7) && client.enter(3, 8));
     }
 
-    /// Nobody copies after the daemon found that nobody does.
+    /// Once the daemon has seen that nobody copies, nobody does.
     #[test]
     fn no_copy_slips_through() {
         let (daemon, fd) = Page::create().unwrap();
@@ -130,7 +129,7 @@ mod tests {
                     std::thread::yield_now();
                 }
                 let then = memory.load(SeqCst);
-                // Generations only grow, so a grant of the past lets nobody in.
+                // Generations only grow, so an old grant lets nobody in.
                 assert!(then <= generation);
                 assert_eq!(memory.load(SeqCst), then);
             }

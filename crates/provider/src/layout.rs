@@ -1,36 +1,36 @@
-//! What the rings hold, byte for byte, and how large the parts of a queue's memory are.
+//! The contents of the rings, byte for byte, and the sizes of the parts of a queue's memory.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{DATA_ALIGN, EAGER_MAX};
 
-/// Offsets of the words of a work queue's header; see the crate head.
+/// Offsets of the words of a work queue's header; see the crate's documentation.
 pub mod queue_header {
     /// Client's index.
     pub const PRODUCER: usize = 0;
     /// Daemon's index.
     pub const CONSUMER: usize = 64;
-    /// Whether posting must ring.
+    /// Whether the client must ring after posting.
     pub const RING: usize = 128;
-    /// Bytes.
+    /// Bytes of the header.
     pub const BYTES: usize = 256;
 }
 
-/// Marks the place of a work queue's header: [`queue_header`] has the offsets of its words.
+/// Stands for the place of a work queue's header: [`queue_header`] has the offsets of its words.
 pub struct QueueHeader;
 
-/// Offsets of the words of a completion queue's header; see the crate head.
+/// Offsets of the words of a completion queue's header; see the crate's documentation.
 pub mod cq_header {
     /// Client's index.
     pub const CONSUMER: usize = 0;
-    /// What the client wants to be notified of.
+    /// The kind of completion that the client wants to be notified of: [`armed`](super::armed).
     pub const ARMED: usize = 64;
     /// Daemon's index.
     pub const PRODUCER: usize = 128;
-    /// Not 0 while the daemon has taken an arming away and may not have notified the client yet. For the daemon
-    /// that goes on for one that ended.
+    /// Not 0 while the daemon has taken an arming away and may not have notified the client yet. For a daemon that goes
+    /// on in place of one that ended.
     pub const OWED: usize = 132;
-    /// Bytes.
+    /// Bytes of the header.
     pub const BYTES: usize = 256;
 }
 
@@ -44,13 +44,13 @@ pub mod armed {
     pub const ANY: u32 = 2;
 }
 
-/// Flags of a send slot: `enum ibv_send_flags`, and ours from bit 31 down.
+/// Flags of a send slot: `enum ibv_send_flags`, and those of this protocol from bit 31 down.
 pub mod send_flag {
-    /// Wait for earlier READs and atomics.
+    /// Wait for earlier READs and atomics to complete.
     pub const FENCE: u32 = 1;
-    /// Complete with an entry.
+    /// Write a completion entry.
     pub const SIGNALED: u32 = 2;
-    /// Solicited event at the peer.
+    /// Raise a solicited event at the peer.
     pub const SOLICITED: u32 = 4;
     /// Payload is in the data area; there are no buffers.
     pub const DATA: u32 = 1 << 31;
@@ -71,7 +71,7 @@ pub mod opcode {
     pub const SEND_WITH_INV: u32 = 9;
 }
 
-/// Where a datagram goes: `struct ibv_ah_attr` for RoCE.
+/// The destination of a datagram: `struct ibv_ah_attr` for RoCE.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -81,7 +81,7 @@ pub struct AddressVector {
     pub dgid: [u8; 16],
     /// Flow label, 20 bits.
     pub flow_label: u32,
-    /// Our GID.
+    /// Index of our GID.
     pub sgid_index: u8,
     /// IP hop limit.
     pub hop_limit: u8,
@@ -89,7 +89,7 @@ pub struct AddressVector {
     pub traffic_class: u8,
     /// Service level.
     pub sl: u8,
-    /// Destination's Ethernet address if the program knows it, else zero: the daemon finds out.
+    /// Destination's Ethernet address if the program knows it; zero if the daemon has to find it out.
     pub dmac: [u8; 6],
     /// Port, 1.
     pub port: u8,
@@ -97,36 +97,35 @@ pub struct AddressVector {
     pub reserved: u8,
 }
 
-/// Start of a send slot, 128 bytes; buffers follow. [`crate::operation`] says which operation uses
-/// which field for what.
+/// Start of a send slot, 128 bytes; buffers follow. [`crate::operation`] lists the fields that each operation uses.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct SendHeader {
-    /// Cookie of the completion.
+    /// Cookie for the completion.
     pub wr_id: u64,
-    /// [`opcode`].
+    /// One of [`opcode`].
     pub opcode: u32,
-    /// [`send_flag`].
+    /// Bits of [`send_flag`].
     pub flags: u32,
-    /// Buffers behind this header.
+    /// Number of buffers behind this header.
     pub buffers: u32,
-    /// Immediate data in the order of the wire, or the rkey to invalidate, native.
+    /// Immediate data in network byte order, or the rkey to invalidate, in native order.
     pub imm: [u8; 4],
-    /// With [`send_flag::DATA`]: where the payload is, from the start of the data area.
+    /// With [`send_flag::DATA`]: offset of the payload in the data area.
     pub data_offset: u32,
     /// With [`send_flag::DATA`]: bytes of payload.
     pub data_length: u32,
     /// Peer's address.
     pub remote_addr: u64,
-    /// Peer's key; of a bind: the new rkey.
+    /// Peer's key. Bind: the new rkey.
     pub rkey: u32,
     /// Datagrams: peer's QP. Bind: handle of the memory window.
     pub target: u32,
-    /// Compare value or addend; of a bind: the address.
+    /// Compare value or addend. Bind: the address.
     pub compare_add: u64,
-    /// Swap value; of a bind: the length.
+    /// Swap value. Bind: the length.
     pub swap: u64,
     /// Datagrams: Q_Key. Bind: access flags.
     pub qkey: u32,
@@ -144,9 +143,9 @@ pub struct SendHeader {
 )]
 #[repr(C)]
 pub struct RecvHeader {
-    /// Cookie of the completion.
+    /// Cookie for the completion.
     pub wr_id: u64,
-    /// Buffers behind this header.
+    /// Number of buffers behind this header.
     pub buffers: u32,
     /// Zero.
     pub reserved: u32,
@@ -158,17 +157,17 @@ pub struct RecvHeader {
 )]
 #[repr(C)]
 pub struct Buffer {
-    /// First byte.
+    /// Address of the first byte.
     pub addr: u64,
     /// Bytes.
     pub length: u32,
-    /// Region.
+    /// Key of the region.
     pub lkey: u32,
 }
 
 /// Flags of a completion: `enum ibv_wc_flags`.
 pub mod wc_flag {
-    /// The 40 bytes in front of a datagram are there.
+    /// The buffer begins with the 40-byte GRH area of a datagram.
     pub const GRH: u32 = 1;
     /// `imm` is immediate data.
     pub const WITH_IMM: u32 = 2;
@@ -184,7 +183,7 @@ pub mod wc_flag {
 pub struct Completion {
     /// Cookie of the work request.
     pub wr_id: u64,
-    /// Number of the queue pair on the wire.
+    /// Number of the queue pair.
     pub qp_num: u32,
     /// `enum ibv_wc_opcode`.
     pub opcode: u32,
@@ -192,48 +191,48 @@ pub struct Completion {
     pub status: u32,
     /// Bytes received or read; a datagram's include its 40-byte GRH area.
     pub byte_len: u32,
-    /// Immediate data in the order of the wire, or the invalidated rkey, native.
+    /// Immediate data in network byte order, or the invalidated rkey, in native order.
     pub imm: [u8; 4],
     /// Sender's QP.
     pub src_qp: u32,
-    /// [`wc_flag`].
+    /// Bits of [`wc_flag`].
     pub flags: u32,
     /// Service level: 9 for a datagram over IPv6, 10 over IPv4, where UCX looks for it.
     pub sl: u32,
-    /// Nanoseconds of the daemon's clock when it was written.
+    /// Time of writing, in nanoseconds of the daemon's clock.
     pub timestamp: u64,
-    /// Where the message is that it encloses, from the start of the data area.
+    /// Offset of the enclosed message in the data area.
     pub enclosed_at: u32,
-    /// Bytes of that, with its [`EnclosedHeader`]; 0 if there is none.
+    /// Bytes of the enclosed message with its [`EnclosedHeader`]; 0 if there is none.
     pub enclosed_bytes: u32,
     /// Zero.
     pub reserved: u64,
 }
 
-/// A message that an entry encloses: its buffers ([`Buffer`], as the receive names them) follow, then its bytes,
-/// as many as the buffers have.
+/// Start of a message that an entry encloses: its buffers ([`Buffer`], as the receive names them) follow, then its
+/// bytes, as many as the buffers have.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct EnclosedHeader {
-    /// 0 until somebody sets it to 1: whoever did puts the bytes in place. An atomic.
+    /// 0 until one end sets it to 1: that end puts the bytes in place. An atomic.
     pub taken: u32,
-    /// Buffers.
+    /// Number of buffers.
     pub buffers: u32,
     /// Zero.
     pub reserved: u64,
 }
 
-/// Bytes of a message with its header and so many buffers.
+/// Bytes of an enclosed message with its header and that many buffers.
 pub const fn enclosed_bytes(buffers: u32, bytes: u32) -> u32 {
     size_of::<EnclosedHeader>() as u32 + buffers * size_of::<Buffer>() as u32 + bytes
 }
 
-/// Bytes of a completion queue's data area that messages begin in.
+/// Bytes of a completion queue's data area in which messages begin.
 pub const ENCLOSING_AREA: u32 = if cfg!(loom) { 2 } else { 16 } * ENCLOSED_MAX;
 
-/// Longest message with its header that an entry encloses. Models have little memory, to come round it soon.
+/// Longest enclosed message, with its header. Short in loom's models, so that they soon come round the data area.
 pub const ENCLOSED_MAX: u32 = if cfg!(loom) { 64 } else { 8192 };
 
 /// Bytes of a [`Completion`].
@@ -249,11 +248,11 @@ pub const fn recv_stride(buffers: u32) -> u32 {
     (size_of::<RecvHeader>() as u32 + buffers * size_of::<Buffer>() as u32).next_multiple_of(32)
 }
 
-/// Eager payload begins only while no more than so much of a send queue's data area is in use after it.
+/// Most bytes of a send queue's data area that may be in use after an eager payload was put there.
 pub const EAGER_AREA: u32 = 16 * EAGER_MAX;
 
-/// Bytes of a send queue's data area: behind as much eager payload as there may be, each slot can hold
-/// `inline` bytes at the same time. Less than one piece is lost where the area wraps.
+/// Bytes of a send queue's data area: behind the most eager payload, each slot can hold `inline` bytes at the same
+/// time. Less than one piece is lost where the area wraps.
 pub const fn send_data_bytes(slots: u32, inline: u32) -> u32 {
     EAGER_AREA + slots * inline.next_multiple_of(DATA_ALIGN) + EAGER_MAX
 }

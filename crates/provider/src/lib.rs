@@ -9,18 +9,17 @@
 //!      channel, async events ◄─── pipes: 8 and 16 byte records ─ writes
 //! ```
 //!
-//! Both ends live here. [`client`] is for the process (no thread, no async, no allocation per work
-//! request), [`daemon`] for the other side, which takes private copies, checks every index and trusts
-//! nothing that it reads. This room does not know what the verbs mean, nor how either side stores
-//! its objects. Everything is native-endian: both ends run on one host.
+//! Both ends live here. [`client`] is for the process (no thread, no async, no allocation per work request), [`daemon`]
+//! for the other side, which takes private copies, checks every index and trusts nothing that it reads. This room knows
+//! neither the meaning of the verbs, nor how either side stores its objects. Everything is native-endian: both ends run
+//! on one host.
 //!
 //! # Control messages
 //!
-//! The socket's path is `$VRDMA_SOCKET`, else the first of `$XDG_RUNTIME_DIR/vrdma` and `/run/vrdma` that has one
-//! ([`socket::path`] decides). A connection is one `ibv_open_device`: its end destroys all its
-//! objects. A packet is a [`message::Header`] and a body of fixed size whose type the code gives; a
-//! reply has the same code and the errno (0: the body is valid). [`message::Call`] ties a request
-//! to its code and reply.
+//! The socket's path is `$VRDMA_SOCKET`; without it, the first of `$XDG_RUNTIME_DIR/vrdma` and `/run/vrdma` that has a
+//! socket ([`socket::path`] decides). A connection is one `ibv_open_device`: its end destroys all its objects. A packet
+//! is a [`message::Header`] and a body of fixed size; the code determines the type of the body. A reply has the code of
+//! its request, and an errno (0: the body is valid). [`message::Call`] ties a request to its code and reply.
 //! Descriptors travel as SCM_RIGHTS beside the message that names them below:
 //!
 //! | request | fds with it | fds with the reply |
@@ -38,9 +37,9 @@
 //! | [`message::Reach`] | | the peer's memory, or the file behind its region |
 //! | the rest | | |
 //!
-//! [`fast`] tells how a client reaches a peer of the same user by itself.
+//! How a client reaches a peer of the same user without the daemon: [`fast`].
 //!
-//! Connections of [`cm`], connection management, begin with a greeting of their own.
+//! Connections of [`cm`] (connection management) begin with a greeting of their own.
 //!
 //! Device facts that need no message: one port, one pkey 0xffff at index 0, link layer Ethernet,
 //! GID 0 the link-local one of the MAC and GID 1 the IPv4-mapped address, both RoCE v2. Address
@@ -48,8 +47,8 @@
 //!
 //! # Queues
 //!
-//! The memory of a queue pair, SRQ or CQ is whole pages of a memfd that the daemon made and sealed, so that
-//! it cannot shrink. The same file may have other queues of this client. The reply tells the offsets in it
+//! The memory of a queue pair, SRQ or CQ is whole pages of a memfd that the daemon made and sealed, so that it cannot
+//! shrink. The same file may have other queues of this client. The reply tells the offsets in the file
 //! ([`message::QueueGeometry`]) and, as `bytes`, where the queue ends; the queue begins with the page of its first
 //! header ([`client::QueueMemory`]). Each work queue begins with a [`layout::QueueHeader`]:
 //!
@@ -59,17 +58,16 @@
 //!   +128  ring       written by the daemon    not 0: the client must ring after posting here
 //! ```
 //!
-//! A send slot is a [`layout::SendHeader`], whose fields [`operation`] explains, and its buffers ([`layout::Buffer`]); a receive slot a
-//! [`layout::RecvHeader`] and its buffers. Payload of SENDs and WRITEs up to [`EAGER_MAX`] bytes and
-//! all of `IBV_SEND_INLINE` goes by value into the send queue's data area, a ring of bytes behind the
-//! slots: [`layout::send_flag::DATA`] with offset and length in the slot, and no buffers. The
-//! library must have checked the lkeys before it copies; if in doubt it posts buffers, and the
-//! daemon judges. A piece of data is contiguous, aligned to [`DATA_ALIGN`], and free again when its
-//! slot is.
+//! A send slot is a [`layout::SendHeader`] ([`operation`] explains its fields) and its buffers ([`layout::Buffer`]); a
+//! receive slot is a [`layout::RecvHeader`] and its buffers. Payload of SENDs and WRITEs up to [`EAGER_MAX`] bytes and
+//! all of `IBV_SEND_INLINE` goes by value into the send queue's data area, a ring of bytes behind the slots: the slot
+//! has [`layout::send_flag::DATA`], offset and length, and no buffers. The library must have checked the lkeys before
+//! it copies; if in doubt it posts buffers, and the daemon checks them. A piece of data is contiguous, aligned to
+//! [`DATA_ALIGN`], and free again when its slot is.
 //!
-//! Posting to a send queue: write slots, store the producer (release), set the queue pair's bit in
-//! the doorbell page, then look at `sleeping`, in one order with the daemon's steps (SeqCst): if it is set,
-//! clear it and write the eventfd. Once for a chain of requests. Posting receives takes no doorbell unless the queue's `ring` is set (the
+//! To post to a send queue: write slots, store the producer (release), set the queue pair's bit in the doorbell page,
+//! then look at `sleeping`, in one order with the daemon's steps (SeqCst): if it is set, clear it and write the
+//! eventfd. Once for a chain of requests. Posting receives takes no doorbell unless the queue's `ring` is set (the
 //! daemon must flush a queue pair in error).
 //!
 //! # Completions
@@ -81,20 +79,20 @@
 //!   +132  owed       the daemon's own: not 0 from before it takes an arming to 0 until the notification is in the pipe
 //! ```
 //!
-//! An entry is a [`layout::Completion`]; what it tells of is in the program's memory before, unless the entry
-//! encloses it: a short message into memory that nobody may look at before its completion. That happens only for a
-//! library that said so in its hello ([`message::hello_flag::ENCLOSED`]), whose completion queues have a data area:
+//! An entry is a [`layout::Completion`]. The data that it reports is in the program's memory before, unless the entry
+//! encloses it: a short message for memory that nobody may look at before its completion. That happens only for a
+//! library whose hello has [`message::hello_flag::ENCLOSED`]; its completion queues have a data area:
 //!
 //! ```text
 //!   entry ── enclosed_at, enclosed_bytes ──► header: taken, buffers | Buffer ... | bytes
 //! ```
 //!
-//! The daemon has checked the buffers. Whoever sets `taken` first puts the bytes there: the library when it takes the
-//! entry, before its consumer index moves on, or the daemon before a region goes.
+//! The daemon has checked the buffers. The end that sets `taken` first puts the bytes there: the library when it takes
+//! the entry, before its consumer index moves on, or the daemon before a region goes.
 //!
-//! A notification is the CQ's cookie, 8 bytes, in its channel's pipe: once for each arming, when an
-//! entry is added later. A daemon that goes on for one that ended may repeat the last one. As with an
-//! adapter, a program looks at the queue once more after it armed.
+//! A notification is the CQ's cookie, 8 bytes, in its channel's pipe: one for each arming, when an entry is added
+//! later. A daemon that goes on in place of one that ended may repeat the last notification. As with an adapter, a
+//! program polls the queue once more after arming it.
 //! Notifications that were in the pipe when a CQ went away must be dropped by the reader.
 //! An asynchronous event is a [`message::AsyncEvent`] of 16 bytes in the pipe of the hello.
 //!
@@ -127,28 +125,28 @@ pub mod version;
 
 pub use version::VERSION;
 
-/// Longest payload that travels by value through a ring. A memory access by `/proc/self/mem` costs
-/// 1 us whatever its size; copying this much twice costs less.
+/// Longest payload that travels by value through a ring. A memory access by `/proc/self/mem` costs 1 us whatever its
+/// size; copying 8 KiB twice costs less.
 pub const EAGER_MAX: u32 = 8192;
 
 /// Alignment of pieces of a data area.
 pub const DATA_ALIGN: u32 = 64;
 
-/// Queue pairs of one client: the bits of the doorbell page.
+/// Most queue pairs of one client: the bits of the doorbell page.
 pub const QUEUES_MAX: u32 = 4096;
 
-/// Entries of a work queue at most.
+/// Most entries of a work queue.
 pub const SLOTS_MAX: u32 = 1 << 16;
 
-/// Entries of a CQ at most: libfabric's datagram endpoints ask for four work queues' worth.
+/// Most entries of a CQ: libfabric's datagram endpoints ask for four work queues' worth.
 pub const CQ_ENTRIES_MAX: u32 = 1 << 18;
 
-/// Buffers of one work request at most.
+/// Most buffers of one work request.
 pub const BUFFERS_MAX: u32 = 32;
 
-/// `IBV_SEND_INLINE` payload at most.
+/// Most bytes of `IBV_SEND_INLINE` payload.
 pub const INLINE_MAX: u32 = 1024;
 
-/// Of those that nobody asked for: adapters have some room for them in their slots, and programs such as
-/// `rdma_xclient` count on it.
+/// Bytes of inline payload for which each queue pair has room, even if its program asked for none: adapters have some
+/// room in their slots, and programs such as `rdma_xclient` count on it.
 pub const INLINE_MIN: u32 = 64;

@@ -1,7 +1,8 @@
-//! Every order of two sides' steps, by loom: what they share without a lock, as the shipped code of both sides does.
+//! Models in loom, which tries every order of two sides' steps: the words and bytes that both share without a lock,
+//! with the shipped code of both.
 //!
-//! Bytes that are copied are cells: loom fails a model in which one side writes them while the other one copies, or
-//! without having seen that the other one is done. Words are loom's atomics.
+//! Bytes that are copied are cells: loom fails a model in which one side writes them while the other side copies, or
+//! without having seen that the other side is done. Words are loom's atomics.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -20,13 +21,13 @@ mod doorbells;
 #[cfg(test)]
 mod queues;
 
-/// Bytes of a line of memory. Words are at its front, beside its bytes and not among them.
+/// Bytes of a line of memory. Its words are separate from its bytes.
 const LINE: usize = 64;
 
 /// Lines that the models of pages use: queues 0 to 63 of doorbells, the first grant of a page of grants.
 const PAGE_LINES: usize = 3;
 
-/// Memory that both sides have: of so many lines, whatever its length is said to be.
+/// Memory that both sides have: a fixed number of lines, whatever its length is said to be.
 #[derive(Clone, Debug)]
 pub struct Area {
     lines: Arc<Vec<Line>>,
@@ -40,7 +41,7 @@ struct Line {
     bytes: UnsafeCell<[u8; LINE]>,
 }
 
-// SAFETY: bytes are only reached by way of loom's cells, which fail a model in which two threads do at once.
+// SAFETY: bytes are only reached through loom's cells, which fail a model in which two threads reach them at once.
 unsafe impl Sync for Line {}
 
 impl Line {
@@ -72,7 +73,7 @@ impl Area {
         }
     }
 
-    /// Of a queue's parts, each of which begins on a line.
+    /// Makes the memory of a queue, each part of which begins on a line.
     #[cfg(test)]
     fn of_lines(lines: usize) -> Self {
         Self::of(lines, lines * LINE)
@@ -122,7 +123,8 @@ impl Area {
         });
     }
 
-    /// The parts of some bytes: the line, where in it, how many bytes were before, and how many these are.
+    /// Passes the parts of a range of bytes to `part`: the line, the place in it, how many bytes were before, and how
+    /// many these are.
     fn each_line(
         &self,
         offset: usize,

@@ -1,5 +1,4 @@
-//! What a send slot asks for: the one place that knows which field of a [`SendHeader`] an operation
-//! uses for what.
+//! The operations of a send slot: the one place that knows which fields of a [`SendHeader`] each operation uses.
 //!
 //! ```text
 //!                        imm    remote_addr  rkey      compare_add  swap    target   qkey    bind_lkey
@@ -16,8 +15,8 @@
 //!   (datagrams, beside)                                                     QP       Q_Key
 //! ```
 //!
-//! The library writes operations with [`Operation::write`], the daemon reads its private copy of the
-//! header with [`Operation::of`]. Cookie, flags, buffers and the path of a datagram are neither's.
+//! The library writes operations with [`Operation::write`], the daemon reads its private copy of the header with
+//! [`Operation::of`]. Neither handles cookie, flags, buffers and the path of a datagram.
 
 use crate::layout::{SendHeader, opcode};
 
@@ -30,24 +29,24 @@ pub struct Remote {
     pub rkey: u32,
 }
 
-/// What a memory window is bound to.
+/// Operands of a BIND_MW.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bind {
     /// Handle of the window.
     pub window: u32,
     /// Its new key.
     pub rkey: u32,
-    /// The region's key.
+    /// Key of the region.
     pub lkey: u32,
-    /// First address.
+    /// First address in the window.
     pub addr: u64,
-    /// Bytes.
+    /// Bytes of the window.
     pub length: u64,
-    /// [`access`](crate::message::access).
+    /// Bits of [`access`](crate::message::access).
     pub access: u32,
 }
 
-/// An operation and its operands: `enum ibv_wr_opcode`. Immediate data are in the order of the wire.
+/// An operation and its operands: `enum ibv_wr_opcode`. Immediate data are in network byte order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)] // the names are the field's own
 pub enum Operation {
@@ -65,15 +64,15 @@ pub enum Operation {
         remote: Remote,
         add: u64,
     },
-    /// The key.
+    /// The key to invalidate.
     LocalInvalidate(u32),
     BindWindow(Bind),
-    /// The peer's key.
+    /// The peer's key to invalidate.
     SendInvalidate(u32),
 }
 
 impl Operation {
-    /// Its number in a slot.
+    /// The operation's number in a slot.
     #[inline]
     pub const fn opcode(&self) -> u32 {
         match self {
@@ -90,7 +89,7 @@ impl Operation {
         }
     }
 
-    /// Makes a header whose operands are zero ask for it.
+    /// Writes the operation into a header whose operands are zero.
     #[inline(always)] // where the operation is known, only its own fields are left to write
     pub fn write(self, header: &mut SendHeader) {
         header.opcode = self.opcode();
@@ -125,7 +124,7 @@ impl Operation {
         }
     }
 
-    /// What a header asks for; `None` if there is no such operation.
+    /// Reads the operation from a header; `None` if there is no such operation.
     #[inline]
     pub fn of(header: &SendHeader) -> Option<Self> {
         let (imm, key) = (header.imm, u32::from_ne_bytes(header.imm));

@@ -13,23 +13,23 @@ use rustix::net::{
 
 use crate::message::{FDS_MAX, PACKET_MAX};
 
-/// The variable that names the socket.
+/// The environment variable for the path of the socket.
 pub const SOCKET_VARIABLE: &str = "VRDMA_SOCKET";
-/// The variable that names the adapter.
+/// The environment variable for the name of the adapter.
 pub const ADAPTER_VARIABLE: &str = "VRDMA_ADAPTER";
-/// The variable that, when it is `1`, lets this process and peers of its user that say so too reach
-/// each other by themselves ([`crate::fast`]).
+/// The environment variable that, set to `1`, lets this process and peers of its user with the same setting reach each
+/// other's memory directly ([`crate::fast`]).
 pub const FAST_LOCAL_VARIABLE: &str = "VRDMA_FAST_LOCAL";
-/// The variable that, when it is `0`, keeps the library from moving registered memory of this process into a file that
-/// the daemon maps.
+/// The environment variable that, set to `0`, keeps the library from moving registered memory of this process into a
+/// file that the daemon maps.
 pub const ADOPT_VARIABLE: &str = "VRDMA_ADOPT";
 /// File name of the socket in the daemon's run folder.
 pub const SOCKET_FILE: &str = "process.sock";
-/// Where the socket of a daemon of the machine is.
+/// Path of the socket of the system-wide daemon.
 pub const SYSTEM_PATH: &str = "/run/vrdma/process.sock";
 
-/// The socket's path: what `$VRDMA_SOCKET` says; else, in `$XDG_RUNTIME_DIR/vrdma` if there is a
-/// socket there, else the machine's.
+/// Returns the socket's path: `$VRDMA_SOCKET`; without it, the socket in `$XDG_RUNTIME_DIR/vrdma` if there is one;
+/// without that, the system-wide one.
 pub fn path(named: Option<&Path>, runtime_dir: Option<&Path>) -> PathBuf {
     if let Some(path) = named {
         return path.to_owned();
@@ -46,18 +46,18 @@ pub struct Packet {
     length: usize,
     /// Descriptors, in order.
     pub fds: Vec<OwnedFd>,
-    /// Or brings too many of them.
+    /// Whether the packet is too long, or brings too many descriptors.
     pub(crate) is_too_long: bool,
 }
 
 impl Packet {
-    /// What came.
+    /// The bytes of the packet.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 }
 
-/// Sends one packet. A peer that is gone is an error and no signal.
+/// Sends one packet. If the peer is gone, that is an error and no signal.
 pub fn send(
     socket: BorrowedFd<'_>,
     bytes: &[u8],
@@ -84,12 +84,12 @@ pub fn send(
     }
 }
 
-/// Descriptors that one packet can bring (`SCM_MAX_FD` of Linux). Room for fewer would have the kernel
-/// close the others before it returns, and that takes as long as their sender likes.
+/// Most descriptors that one packet can bring (`SCM_MAX_FD` of Linux). With room for fewer, the kernel would close the
+/// others before it returns, and that takes as long as their sender likes.
 const FDS_SENT_MAX: usize = 253;
 
-/// Receives one packet. `Ok(None)`: the peer hung up. A packet that is too long, or brings more than
-/// [`FDS_MAX`] descriptors, is `EMSGSIZE`.
+/// Receives one packet. `Ok(None)`: the peer hung up. `EMSGSIZE`: the packet is too long, or brings more than
+/// [`FDS_MAX`] descriptors.
 pub fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option<Packet>, Errno> {
     let packet = receive_all(socket, flags)?;
     if packet.is_too_long {
@@ -98,7 +98,7 @@ pub fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option<Packet
     Ok((packet.length > 0).then_some(packet))
 }
 
-/// Receives one packet with all of its descriptors, whatever it is: nothing is closed.
+/// Receives one packet, whatever it is, with all of its descriptors, and closes none of them.
 pub(crate) fn receive_all(socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<Packet, Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_SENT_MAX))];
     let mut packet = Packet {

@@ -88,7 +88,7 @@ fn a_send_arrives_with_its_buffers_or_its_bytes() {
     assert_eq!(&bytes, b"hellohello");
 }
 
-/// UCX mixes both and counts slots only: a refused inline send is its end.
+/// UCX mixes both and counts only slots: a refused inline send ends it.
 #[test]
 fn eager_payload_leaves_room_for_inline_payload() {
     let pair = queue_pair_of(64);
@@ -212,7 +212,7 @@ fn an_arming_fires_once() {
     assert!(ring.take_armed(false));
 }
 
-/// A daemon that ends after it took an arming away leaves a client that nobody else knows to wait.
+/// A client whose daemon ends after taking its arming away waits, and nobody else knows of it.
 #[test]
 fn a_notification_is_owed_until_it_was_given() {
     let plan = CqPlan::new(2, false).unwrap();
@@ -277,7 +277,7 @@ fn calls_are_answered_or_refused() {
     server.join().unwrap();
 }
 
-/// The layout of the rest may be of another version, too.
+/// In another version the layout of the rest may differ, too.
 #[test]
 fn a_first_request_of_another_version_is_known_by_its_first_word() {
     let flags = SocketFlags::CLOEXEC;

@@ -1,7 +1,7 @@
-//! Which protocol the two ends speak.
+//! The version of the protocol that the two ends speak.
 //!
-//! The version is the first word of the first request of a connection, [`Hello`] and [`Greet`] alike,
-//! in every version: the rest may be laid out in another way.
+//! The version is the first word of the first request of a connection, [`Hello`] and [`Greet`] alike, in every version:
+//! the rest may have another layout.
 //!
 //! | version | what is new |
 //! |---|---|
@@ -13,11 +13,11 @@
 //! [`Hello`]: crate::message::Hello
 //! [`Greet`]: crate::cm::Greet
 
-/// Version of everything here; both ends must agree. A first request with another one is refused with
+/// Version of the whole protocol; both ends must agree. A first request with another version is refused with
 /// `EPROTONOSUPPORT`.
 pub const VERSION: u32 = 4;
 
-/// The library at the other end is of another version.
+/// The error for a library of another version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "its libibverbs.so.1 speaks version {0} of the protocol and this daemon version {VERSION}; \
@@ -25,7 +25,7 @@ pub const VERSION: u32 = 4;
 )]
 pub struct OtherVersion(pub u32);
 
-/// Whether the version that a first request says is ours.
+/// Checks that the version of a first request is ours.
 pub fn check(said: u32) -> Result<(), OtherVersion> {
     if said == VERSION {
         Ok(())

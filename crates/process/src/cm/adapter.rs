@@ -10,12 +10,12 @@ use vrdma_wire::{Gid, Mac, Mtu};
 
 use super::ports::Ports;
 
-/// What the control plane knows of an adapter.
+/// The control plane's description of an adapter.
 #[derive(Clone, Debug)]
 pub struct AdapterSpec {
-    /// Port of the switch.
+    /// The adapter's port at the switch.
     pub port: PortId,
-    /// Its name, at most as long as [`Name`] takes.
+    /// The adapter's name, at most as long as [`Name`] takes.
     pub name: Arc<str>,
     /// Ethernet address.
     pub mac: Mac,
@@ -26,7 +26,7 @@ pub struct AdapterSpec {
 }
 
 impl AdapterSpec {
-    /// Its name, as programs are told.
+    /// The name in the form that programs get.
     pub(super) fn told_name(&self) -> Name {
         Name::new(&self.name).unwrap_or_default()
     }
@@ -35,23 +35,23 @@ impl AdapterSpec {
 /// An adapter.
 pub(super) struct Adapter {
     pub(super) spec: AdapterSpec,
-    /// Its connections and questions, if it has had any: most adapters never connect, and this is most of what they would
-    /// take.
+    /// The adapter's connections and SIDR requests; `None` until the first: most adapters never connect, and this would
+    /// be most of their size.
     pub(super) cm: Option<Box<Cm>>,
-    /// What changes of them is to be written down.
+    /// Whether changes of `cm` are to be recorded.
     is_tracked: bool,
-    /// Of their names, which nobody may guess.
+    /// Seed of the connections' names, which nobody may guess.
     seed: u64,
     pub(super) ports: Ports,
-    /// It may have changed since its events were taken.
+    /// Whether the adapter may have changed since its events were taken.
     pub(super) touched: bool,
-    /// It may have datagrams.
+    /// Whether the adapter may have datagrams to send.
     pub(super) sending: bool,
-    /// It may have changed since it was written down.
+    /// Whether the adapter may have changed since it was recorded.
     pub(super) unrecorded: bool,
-    /// Datagrams may have been sent since the last that were delivered.
+    /// Whether datagrams may have been sent since the last that were delivered.
     pub(super) sent: bool,
-    /// Its entry among the deadlines.
+    /// The adapter's entry among the deadlines.
     pub(super) due: Option<Duration>,
 }
 
@@ -77,12 +77,12 @@ impl Adapter {
         }
     }
 
-    /// What changes from now on is to be written down.
+    /// Starts to record changes.
     pub(super) fn track(&mut self) {
         self.is_tracked = true;
     }
 
-    /// Its connections and questions, of which the first one may be about to come.
+    /// Returns the connections and SIDR requests, made now if there were none.
     pub(super) fn make_cm(&mut self) -> &mut Cm {
         self.cm.get_or_insert_with(|| {
             let mut cm = Cm::new(Identity {
@@ -96,14 +96,14 @@ impl Adapter {
         })
     }
 
-    /// Calls that came to no connection.
+    /// Counts of incoming requests that led to no connection.
     pub(super) fn calls(&self) -> Calls {
         self.cm
             .as_ref()
             .map_or_else(Calls::default, |cm| cm.calls())
     }
 
-    /// Its table of addresses.
+    /// The adapter's GID table.
     pub(super) fn gids(&self) -> [Gid; 2] {
         [Gid::link_local(self.spec.mac), self.spec.address]
     }
@@ -116,7 +116,7 @@ impl Adapter {
             .map(|at| at as u8)
     }
 
-    /// The own address from which another is reached: of the same kind.
+    /// The own address from which another is reached: the one of the same kind.
     pub(super) fn source_for(&self, remote: Gid) -> Gid {
         let [link_local, address] = self.gids();
         let near = remote.0[..8] == link_local.0[..8];

@@ -1,11 +1,11 @@
-//! The adapters that connection management serves, and which of them something happened to.
+//! The adapters that connection management serves, and queues of those to which something happened.
 //!
 //! ```text
 //!   get_mut ──► touched ──► next_event, until there is none ──► sending ──► next_outgoing
 //!                                                          └──► deadlines ──► take_due
 //! ```
-//! Whoever changes an adapter may have given it events, datagrams and another deadline, so it is looked
-//! at once. No call looks at adapters that nothing happened to.
+//! A change to an adapter may give it events, datagrams and another deadline, so each changed adapter is looked at
+//! once. No call looks at adapters to which nothing happened.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -22,34 +22,34 @@ use super::ports::Ports;
 use super::scope::Scope;
 use crate::admission::{Usable, merged};
 
-/// See the module.
+/// The adapters that connection management serves.
 #[derive(Default)]
 pub(super) struct Adapters {
-    /// Boxed: nodes of the tree have room for more than they hold.
+    /// Boxed: a node of the tree has room for more entries than it holds.
     by_port: BTreeMap<PortId, Box<Adapter>>,
     by_name: BTreeMap<Arc<str>, PortId>,
-    /// All addresses of all of them; port groups may have the same ones.
+    /// All addresses of all adapters; port groups may have the same ones.
     by_gid: BTreeSet<(Gid, PortId)>,
-    /// The same without those that follow from MAC addresses.
+    /// The addresses without the link-local ones, which follow from MAC addresses.
     by_address: BTreeSet<(Gid, PortId)>,
-    /// Each is in it at most once.
+    /// Adapters that may have events, each at most once.
     touched: VecDeque<PortId>,
-    /// Those that may have datagrams, each at most once.
+    /// Adapters that may have datagrams, each at most once.
     sending: VecDeque<PortId>,
     deadlines: BTreeSet<(Duration, PortId)>,
-    /// They are written down. Then there are those that may have changed, and those that datagrams were sent of, each at
-    /// most once.
+    /// Whether adapters are recorded. Only then the next two queues are filled: adapters that may have changed, and
+    /// those whose datagrams were sent, each at most once.
     is_tracked: bool,
     unrecorded: Vec<PortId>,
     sent: Vec<PortId>,
     pub(super) everywhere: Everywhere,
-    /// How often one was looked at by its port.
+    /// How often an adapter was looked up by its port.
     #[cfg(test)]
     pub(super) looks: std::cell::Cell<u64>,
 }
 
 impl Adapters {
-    /// Without any; `seed` says where the search for a port begins that is free at all.
+    /// Makes an empty collection; `seed` determines where the search for a port that is free at all adapters begins.
     pub(super) fn new(seed: u64) -> Self {
         Self {
             everywhere: Everywhere::starting_at(seed),
@@ -57,7 +57,7 @@ impl Adapters {
         }
     }
 
-    /// From now on it is remembered what is to be written down.
+    /// Starts to queue what is to be recorded.
     pub(super) fn track(&mut self) {
         self.is_tracked = true;
     }
@@ -75,7 +75,7 @@ impl Adapters {
         self.by_port.insert(port, Box::new(adapter));
     }
 
-    /// What is queued of it is skipped later.
+    /// Removes an adapter. Its entries in the queues are skipped later.
     pub(super) fn remove(&mut self, port: PortId) {
         let Some(adapter) = self.by_port.remove(&port) else {
             return;
@@ -99,7 +99,7 @@ impl Adapters {
         self.sent.retain(|other| *other != port);
     }
 
-    /// All of them.
+    /// The ports of all adapters.
     pub(super) fn ports(&self) -> impl Iterator<Item = PortId> {
         self.by_port.keys().copied()
     }
@@ -108,7 +108,7 @@ impl Adapters {
         self.by_name.get(name.as_str()).copied()
     }
 
-    /// The name of an adapter; empty if it is gone.
+    /// Returns the name of an adapter; empty if the adapter is gone.
     pub(super) fn name_of(&self, port: PortId) -> String {
         let adapter = self.get(port);
         adapter.map_or_else(String::new, |adapter| adapter.spec.name.to_string())
@@ -130,7 +130,7 @@ impl Adapters {
     #[cfg(not(test))]
     fn look(&self) {}
 
-    /// The ports of one, for [`Adapters::take_port`] and what goes with it.
+    /// The ports of an adapter, for [`Adapters::take_port`] and its relatives.
     pub(super) fn ports_mut(&mut self, port: PortId) -> Option<&mut Ports> {
         self.look();
         Some(&mut self.by_port.get_mut(&port)?.ports)
@@ -141,7 +141,7 @@ impl Adapters {
         self.by_port.get(&port).map(|adapter| &**adapter)
     }
 
-    /// One that may change.
+    /// Returns an adapter that the caller may change.
     pub(super) fn get_mut(&mut self, port: PortId) -> Option<&mut Adapter> {
         self.look();
         let adapter = self.by_port.get_mut(&port)?;
@@ -154,7 +154,7 @@ impl Adapters {
         Some(adapter)
     }
 
-    /// One that may have changed since it was written down.
+    /// Takes an adapter that may have changed since it was recorded.
     pub(super) fn next_unrecorded(&mut self) -> Option<&mut Adapter> {
         let port = self.unrecorded.pop()?;
         let adapter = self.by_port.get_mut(&port)?;
@@ -162,7 +162,7 @@ impl Adapters {
         Some(adapter)
     }
 
-    /// One that datagrams were sent of, and how many in all.
+    /// Takes an adapter whose datagrams were sent, and the number of datagrams sent in all.
     pub(super) fn next_sent(&mut self) -> Option<(PortId, u64)> {
         let port = self.sent.pop()?;
         let adapter = self.by_port.get_mut(&port)?;
@@ -170,7 +170,7 @@ impl Adapters {
         Some((port, adapter.make_cm().sent()))
     }
 
-    /// Those in a scope.
+    /// The adapters in a scope.
     pub(super) fn usable<'a>(&'a self, scope: &'a Scope) -> Box<dyn Iterator<Item = PortId> + 'a> {
         if scope.wants != Name::default() {
             let named = self.by_name.get(scope.wants.as_str()).copied();
@@ -185,7 +185,7 @@ impl Adapters {
         }
     }
 
-    /// One in a scope that has an address.
+    /// Finds an adapter in a scope that has an address.
     pub(super) fn with_gid(&self, scope: &Scope, gid: Gid) -> Option<PortId> {
         let has = |port: &PortId| self.by_gid.contains(&(gid, *port));
         if !scope.is_all() {
@@ -197,8 +197,8 @@ impl Adapters {
         with_gid.next().map(|(_, port)| *port)
     }
 
-    /// One in a scope whose own address is most like another. In the order of all, one of the two beside
-    /// that address shares the most leading bits with it.
+    /// Finds the adapter in a scope whose own address is most like `to`. Among all addresses in order, one of the two
+    /// neighbours of `to` shares the most leading bits with it.
     pub(super) fn nearest(&self, scope: &Scope, to: Gid) -> Option<PortId> {
         if !scope.is_all() {
             let own = self.usable(scope);
@@ -210,7 +210,7 @@ impl Adapters {
         most_like(to, above.into_iter().chain(below).copied())
     }
 
-    /// An event of one of those that something happened to.
+    /// Takes an event of an adapter to which something happened.
     pub(super) fn next_event(&mut self) -> Option<(PortId, Event)> {
         while let Some(port) = self.touched.front().copied() {
             if let Some(adapter) = self.by_port.get_mut(&port) {
@@ -228,7 +228,7 @@ impl Adapters {
         None
     }
 
-    /// A datagram of one of those whose events were taken.
+    /// Takes a datagram of an adapter whose events were taken.
     pub(super) fn next_outgoing(&mut self) -> Option<(PortId, Outgoing)> {
         while let Some(port) = self.sending.front().copied() {
             if let Some(adapter) = self.by_port.get_mut(&port) {
@@ -250,12 +250,12 @@ impl Adapters {
         !self.sending.is_empty()
     }
 
-    /// When the first of them wants its turn.
+    /// The first of the adapters' deadlines.
     pub(super) fn deadline(&self) -> Option<Duration> {
         self.deadlines.first().map(|(due, _)| *due)
     }
 
-    /// One whose time has come; it is asked again for its next deadline.
+    /// Takes an adapter whose deadline has come; its next deadline is asked for afterwards.
     pub(super) fn take_due(&mut self, now: Duration) -> Option<&mut Adapter> {
         let &(due, port) = self.deadlines.first()?;
         if due > now {
@@ -315,7 +315,7 @@ mod tests {
         Scope { wants, usable }
     }
 
-    /// Addresses that are spread over all prefix lengths.
+    /// An address for each number; they share prefixes of all lengths.
     fn some_address(number: u32) -> u32 {
         0x0a00_0000 ^ number.wrapping_mul(0x9e37_79b1) >> (number % 28)
     }
@@ -370,7 +370,7 @@ mod tests {
         assert_eq!(adapters.nearest(&named, gid(4)), None);
     }
 
-    /// What was queued of an adapter that is gone says nothing of the one that has its port now.
+    /// Queued entries of an adapter that is gone do not count for the adapter that has its port now.
     #[test]
     fn a_removed_adapter_leaves_nothing() {
         let mut adapters = Adapters::default();

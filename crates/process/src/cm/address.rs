@@ -1,24 +1,24 @@
-//! IP addresses as the library tells them, and the GIDs that they are.
+//! IP addresses as the library gives them, and the GIDs for them.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use vrdma_provider::cm::{Endpoint, family};
 use vrdma_wire::Gid;
 
-/// What an endpoint's address says about where it is.
+/// The kinds of an endpoint's address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AddressKind {
     /// All addresses, or none in particular.
     Any,
     /// The same adapter.
     Loopback,
-    /// A group.
+    /// A multicast group.
     Multicast(Gid),
-    /// One port.
+    /// The address of one adapter port.
     At(Gid),
 }
 
-/// The place of an address; `None` if it is of no family that is known.
+/// Returns the kind of an address; `None` if its family is not known.
 pub(super) fn place(endpoint: &Endpoint) -> Option<AddressKind> {
     Some(match endpoint.family {
         family::INET => {
@@ -61,7 +61,7 @@ fn v6(address: Ipv6Addr) -> AddressKind {
     }
 }
 
-/// The endpoint of a GID: IPv4 if the GID is a mapped address.
+/// Makes the endpoint of a GID: IPv4 if the GID is a mapped address.
 pub(super) fn endpoint(gid: Gid, port: u16) -> Endpoint {
     let mut endpoint = Endpoint {
         family: family::INET6,

@@ -1,15 +1,15 @@
-//! What happened to a client's things since they were written down.
+//! Changes of a client's objects since they were recorded.
 
 use std::collections::BTreeSet;
 
 use super::channel::Channel;
 
-/// A thing of a client that has a record.
+/// An object of a client that has a record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Item {
-    /// The client.
+    /// The client itself.
     Itself,
-    /// The answer that it was given last.
+    /// The answer that the client was given last.
     Answer,
     /// A channel.
     Channel(u64),
@@ -17,26 +17,26 @@ pub(super) enum Item {
     Event { channel: u64, number: u64 },
     /// A group that was joined.
     Group(u64),
-    /// An identifier, and what it offers.
+    /// An identifier, and its offers.
     Identifier(u64),
 }
 
-/// Nothing is remembered of a client that is not recorded.
+/// The changes of one client. Empty if the client is not recorded.
 #[derive(Default)]
 pub(super) struct Changes {
     is_recorded: bool,
     items: BTreeSet<Item>,
-    /// What the client gave up, until no record names its descriptor.
+    /// Channels that the client gave up, kept until no record names their descriptors.
     discarded: Vec<Channel>,
 }
 
 impl Changes {
-    /// The client is recorded from now on.
+    /// Starts to collect changes: the client is recorded from now on.
     pub(super) fn begin(&mut self) {
         self.is_recorded = true;
     }
 
-    /// It is recorded no more.
+    /// Stops: the client is recorded no more.
     pub(super) fn end(&mut self) {
         *self = Self::default();
     }
@@ -58,12 +58,12 @@ impl Changes {
         }
     }
 
-    /// What is to be written down now.
+    /// Takes the objects whose records are to be written now.
     pub(super) fn take(&mut self) -> BTreeSet<Item> {
         std::mem::take(&mut self.items)
     }
 
-    /// All is written down.
+    /// Notes that all records are written.
     pub(super) fn committed(&mut self) {
         self.discarded.clear();
     }

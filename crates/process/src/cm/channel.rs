@@ -1,4 +1,4 @@
-//! An event channel: events that wait, and a pipe that says how many.
+//! An event channel: events that wait, and a pipe with a byte for each.
 
 use std::collections::VecDeque;
 use std::io::{PipeWriter, Write};
@@ -10,21 +10,21 @@ use vrdma_provider::cm::{Event, TOKEN};
 
 /// An event channel.
 pub(super) struct Channel {
-    /// With their numbers, which rise.
+    /// Waiting events with their numbers, which rise.
     events: VecDeque<(u64, Event)>,
     pipe: PipeWriter,
-    /// Bytes that the pipe had no room for.
+    /// Announcements that the pipe had no room for.
     owed: usize,
-    /// Identifiers that report here.
+    /// Number of identifiers that report here.
     pub(super) identifiers: usize,
 }
 
 impl Channel {
-    /// A channel, and the end of its pipe for the client.
+    /// Makes a channel, and the client's end of its pipe.
     pub(super) fn new() -> Result<(Self, OwnedFd), Errno> {
         let (reader, pipe) =
             std::io::pipe().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        // Only this end: what the client does to its own end does not reach here.
+        // This end only: the client's flags at its own end have no effect here.
         fcntl_setfl(pipe.as_fd(), OFlags::NONBLOCK)?;
         Ok((Self::over(pipe), reader.into()))
     }
@@ -38,7 +38,7 @@ impl Channel {
         }
     }
 
-    /// The channel of a service before this one, without its events. `None` if that is no pipe.
+    /// Goes on with the channel of an earlier service, without its events. `None` if the descriptor is no pipe.
     pub(super) fn resume(pipe: OwnedFd) -> Option<Self> {
         ioctl_fionread(&pipe).ok()?;
         Some(Self::over(pipe.into()))
@@ -59,7 +59,8 @@ impl Channel {
         self.events.push_back((number, event));
     }
 
-    /// Announces those that are not: `read` announcements the program has read without having fetched an event.
+    /// Announces the events that are not announced. The program has read `read` announcements without having fetched
+    /// their events.
     pub(super) fn announce_again(&mut self, read: usize) {
         let unread = ioctl_fionread(&self.pipe).unwrap_or_default() as usize;
         self.owed = self.events.len().saturating_sub(unread + read);
@@ -69,25 +70,25 @@ impl Channel {
         self.events.pop_front()
     }
 
-    /// One that waits.
+    /// Finds an event that waits.
     pub(super) fn event(&self, number: u64) -> Option<&Event> {
         let found = self.events.binary_search_by_key(&number, |(it, _)| *it);
         self.events.get(found.ok()?).map(|(_, event)| event)
     }
 
-    /// The numbers of those that wait.
+    /// The numbers of the events that wait.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u64> {
         self.events.iter().map(|(number, _)| *number)
     }
 
-    /// Takes out the event that tells of a group, which is likely one of the last. Its number, if there was one.
+    /// Takes out the event of a group, likely one of the last, and returns its number, if there was one.
     pub(super) fn forget_group(&mut self, group: u64) -> Option<u64> {
         let mut events = self.events.iter();
         let at = events.rposition(|(_, event)| event.group == group)?;
         self.events.remove(at).map(|(number, _)| number)
     }
 
-    /// Takes out all events of an identifier, also those that tell its listener of calls.
+    /// Takes out all events of an identifier, also those that tell its listener of connection requests.
     pub(super) fn take_of(&mut self, id: u64) -> Vec<(u64, Event)> {
         let (taken, left) = std::mem::take(&mut self.events)
             .into_iter()
@@ -101,8 +102,7 @@ impl Channel {
         self.owed > 0
     }
 
-    /// Writes what is owed, as far as there is room. A client that has closed its end is told
-    /// nothing.
+    /// Announces what is owed, as far as there is room. For a client that has closed its end this does nothing.
     pub(super) fn pay(&mut self) {
         while self.owed > 0 {
             let tokens = [TOKEN; 64];

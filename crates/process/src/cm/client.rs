@@ -20,11 +20,10 @@ use crate::quota::Kind;
 use crate::receive::ForeignFile;
 use crate::session::Answered;
 
-/// Channels of one client: each is two descriptors here. Synchronous identifiers and rsockets have
-/// one each.
+/// Most channels of one client: each takes two descriptors here. Synchronous identifiers and rsockets have one each.
 pub(super) const CHANNELS_MAX: usize = 1024;
 
-/// Which client.
+/// Number of a client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClientId(pub u32);
 
@@ -32,27 +31,28 @@ pub struct ClientId(pub u32);
 pub(super) struct Client {
     pub(super) socket: ForeignFile,
     pub(super) caller: Caller,
-    /// The only adapter that it wants; empty for all.
+    /// The only adapter that the client wants; empty for all.
     pub(super) wants: Name,
     pub(super) channels: BTreeMap<u64, Channel>,
     pub(super) identifiers: BTreeMap<u64, Identifier>,
     pub(super) groups: BTreeMap<u64, Group>,
     pub(super) holdings: Holdings,
-    /// The answer that was given last, while a record says so.
+    /// The answer that was given last, as long as a record has it.
     pub(super) answered: Option<Answered>,
-    /// What is to be written down.
+    /// Objects whose records are to be written.
     pub(super) changes: Changes,
     /// Channels with events that are not announced yet.
     pub(super) owing: BTreeSet<u64>,
-    /// The number that was given last.
+    /// The number that was given last to an object.
     pub(super) last: u64,
-    /// How often an identifier was looked at.
+    /// How often an identifier was looked up.
     #[cfg(test)]
     pub(super) looks: u64,
 }
 
 impl Client {
-    /// One that asks for the adapter `wanted`, or for all. Who came by the socket of an adapter has that one.
+    /// Makes a client that asks for the adapter `wanted`, or for all. A caller that came by the socket of an adapter
+    /// gets that one.
     pub(super) fn new(
         socket: ForeignFile,
         caller: Caller,
@@ -77,7 +77,7 @@ impl Client {
         }
     }
 
-    /// A number that was never given before.
+    /// Returns a number that was never given before.
     pub(super) fn number(&mut self) -> u64 {
         self.last += 1;
         self.changes.note(Item::Itself);
@@ -89,7 +89,7 @@ impl Client {
         self.last
     }
 
-    /// The adapters that it may use now.
+    /// The adapters that the client may use now.
     pub(super) fn scope(&self, admission: &Admission) -> Scope {
         Scope {
             wants: self.wants,
@@ -97,7 +97,7 @@ impl Client {
         }
     }
 
-    /// Whether it may use all adapters, and wants no single one.
+    /// Whether the client may use all adapters, and wants no single one.
     pub(super) fn may_use_all(&self) -> bool {
         self.wants == Name::default() && self.caller.is_ours()
     }
@@ -149,7 +149,7 @@ impl Client {
         Ok(number)
     }
 
-    /// One identifier less.
+    /// Removes an identifier.
     pub(super) fn remove(&mut self, id: u64) -> Option<Identifier> {
         let removed = self.identifiers.remove(&id)?;
         self.changes.note(Item::Identifier(id));
@@ -157,16 +157,16 @@ impl Client {
         Some(removed)
     }
 
-    /// Whether there is room for one more.
+    /// Checks that the quota has room for one more object of a kind.
     ///
     /// # Errors
-    /// `NOMEM`: there is none.
+    /// `NOMEM`: there is no room.
     pub(super) fn afford(&self, kind: Kind) -> Result<(), Errno> {
         let fits = self.holdings.asks(kind, 1);
         fits.then_some(()).ok_or(Errno::NOMEM)
     }
 
-    /// One that may change.
+    /// Returns an identifier that the caller may change.
     pub(super) fn get(&mut self, id: u64) -> Result<&mut Identifier, Errno> {
         #[cfg(test)]
         {
@@ -176,10 +176,10 @@ impl Client {
         self.identifiers.get_mut(&id).ok_or(Errno::INVAL)
     }
 
-    /// Whether the client may ask for what ends with an event.
+    /// Checks that the client may ask for an operation that ends with an event.
     ///
     /// # Errors
-    /// `NOMEM`: it has to read events first.
+    /// `NOMEM`: the client has to read events first.
     pub(super) fn check_events(&self) -> Result<(), Errno> {
         self.afford(Kind::Event)
     }
@@ -188,7 +188,7 @@ impl Client {
     pub(super) fn next_event(&mut self, from: u64) -> Result<Event, Errno> {
         let channel = self.channels.get_mut(&from).ok_or(Errno::INVAL)?;
         let popped = channel.pop();
-        // There may be room in its pipe now.
+        // The pipe may have room now.
         if channel.is_in_debt() {
             self.owing.insert(from);
         }
@@ -198,14 +198,14 @@ impl Client {
         Ok(event)
     }
 
-    /// Takes out all events of an identifier that is leaving its channel for good.
+    /// Takes out all events of an identifier that leaves its channel for good.
     pub(super) fn take_events(&mut self, id: u64, channel: u64) -> Vec<Event> {
         let taken = self.take_of(id, channel);
         self.holdings.give(Kind::Event, taken.len() as u64);
         taken
     }
 
-    /// One identifier less in a channel, and its events.
+    /// Counts an identifier less in a channel, and takes out its events.
     fn take_of(&mut self, id: u64, from: u64) -> Vec<Event> {
         let Some(channel) = self.channels.get_mut(&from) else {
             return Vec::new();
@@ -234,7 +234,7 @@ impl Client {
         true
     }
 
-    /// Announces what was queued.
+    /// Announces the events that were queued.
     pub(super) fn pay(&mut self) {
         for number in std::mem::take(&mut self.owing) {
             if let Some(channel) = self.channels.get_mut(&number) {
@@ -264,7 +264,7 @@ impl Client {
         }
     }
 
-    /// Takes out the event that tells of a group, if nobody has read it.
+    /// Takes out the event of a group, if the program has not read it.
     pub(super) fn forget_group_event(&mut self, group: u64, channel: u64) {
         let forgotten = self.channels.get_mut(&channel);
         let forgotten = forgotten.and_then(|channel| channel.forget_group(group));
@@ -280,7 +280,7 @@ impl Client {
             return;
         };
         event.route = identifier.route;
-        // A call is told where its listener's events go.
+        // A connection request is reported where its listener's events go.
         let listener = self.identifiers.get(&event.listener);
         let channel = listener.map_or(identifier.channel, |listener| listener.channel);
         if self.queue(channel, event) {

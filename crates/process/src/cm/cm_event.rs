@@ -1,4 +1,4 @@
-//! What connections tell, as events of identifiers.
+//! Events of connections, turned into events of identifiers.
 
 use vrdma_cm::{
     CONNECT_DATA, CommId, ConnectionType, Ends, Event as CmEvent, IpCaller, RESOLVE_DATA, Reply,
@@ -14,7 +14,7 @@ use super::handler::{Handler, timed_out};
 use super::identifier::{Identifier, Stage};
 use super::multicast::handle;
 
-/// The connection that an event is about; for a call and a question the listener is what counts.
+/// The connection that an event is about; for incoming connection and SIDR requests the listener matters instead.
 pub(super) fn subject(event: &CmEvent) -> CommId {
     match event {
         CmEvent::Requested(name, ..)
@@ -31,7 +31,7 @@ pub(super) fn subject(event: &CmEvent) -> CommId {
 }
 
 impl Handler<'_> {
-    /// An event of a connection of identifier `id`, or of its listener.
+    /// Handles an event of a connection of identifier `id`, or of the listener `id`.
     pub(super) fn on_event(&mut self, id: u64, port: PortId, event: &CmEvent) {
         let name = subject(event);
         match event {
@@ -74,7 +74,7 @@ impl Handler<'_> {
         }
     }
 
-    /// The connection is forgotten by its manager.
+    /// Marks that the connection is over: its manager has forgotten it.
     fn over(&mut self, id: u64) {
         self.move_on(id, Stage::Over);
         self.part(id);
@@ -122,8 +122,8 @@ impl Handler<'_> {
         };
         child.link = request.link;
         child.remote = Some(request.side);
-        // The same first PSN both ways: a peer that takes one for the other is right, too. It is
-        // settled now, since the queue pair is set before the call is answered.
+        // The same first PSN both ways, so a peer that confuses the two is right, too. It is fixed now, because the
+        // queue pair is set up before the request is answered.
         child.local.psn = request.side.psn;
         child.route.mtu = request.link.mtu.code() as u8;
         child.options.traffic_class = request.link.traffic_class.0;
@@ -146,7 +146,7 @@ impl Handler<'_> {
         }
     }
 
-    /// The identifier of a call.
+    /// Makes the identifier of an incoming request.
     fn child(
         &mut self,
         listener: u64,
@@ -193,7 +193,7 @@ impl Handler<'_> {
         self.client.tell(event);
     }
 
-    /// No room for a call: as if the user had said no.
+    /// Rejects a request for which there is no room, as if the user had rejected it.
     pub(super) fn refuse(&mut self, (port, name): Connection) {
         let now = self.now;
         if let Some(adapter) = self.adapters.get_mut(port) {
@@ -214,7 +214,7 @@ fn event(id: u64, kind: EventKind, status: i32, private: &[u8]) -> Event {
     event
 }
 
-/// What a peer says of its queue pair. Its depth is this side's resources, and the other way round.
+/// Fills in what a peer says of its queue pair. Its initiator depth is this side's responder resources, and vice versa.
 fn say(event: &mut Event, side: &Side) {
     let parameters = &mut event.parameters;
     parameters.qp_num = side.qpn.get();

@@ -1,4 +1,4 @@
-//! Calls, answers and ends.
+//! Connection requests, their answers, and disconnecting.
 
 use rustix::io::Errno;
 use vrdma_cm::{
@@ -46,7 +46,7 @@ impl Handler<'_> {
         self.bound(connect.id)
     }
 
-    /// For one who is called: yes. For one who called: ready.
+    /// Accepts for the called side; for the calling side, says that it is ready.
     pub(super) fn accept(&mut self, accept: &Accept) -> Result<(), Errno> {
         let identifier = self.client.get(accept.id)?;
         let (port, name) = identifier.connection.ok_or(Errno::INVAL)?;
@@ -187,15 +187,15 @@ impl Handler<'_> {
         Ok(())
     }
 
-    /// A call that waited for a listener that is gone: nobody knows its identifier.
+    /// Refuses a request that waited at a listener that is gone: no program knows its identifier.
     fn refuse_unseen(&mut self, listener: u64, event: &Event) {
         if event.listener == listener && event.id != listener {
-            // It was made with the event.
+            // The identifier was made with the event.
             let _gone = self.destroy(&DestroyId { id: event.id });
         }
     }
 
-    /// Takes an identifier and its connection apart.
+    /// Separates an identifier from its connection.
     pub(super) fn part(&mut self, id: u64) {
         let Ok(identifier) = self.client.get(id) else {
             return;

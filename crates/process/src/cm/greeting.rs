@@ -1,4 +1,4 @@
-//! How a client comes.
+//! The greeting: how a client begins.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use crate::session::Answered;
 use crate::sessions::CmGreeting;
 
 impl Service {
-    /// Takes over a client whose first request was a greeting, and answers it. `None`: it was refused. If another service
-    /// goes on for this one, the greeting is in its socket still.
+    /// Takes over a client whose first request was a greeting, and answers it. `None`: the client was refused. If a
+    /// later service goes on for this one, the greeting is still in the client's socket.
     pub fn greet(&mut self, greeting: CmGreeting) -> Option<ClientId> {
         let CmGreeting {
             socket,
@@ -39,7 +39,7 @@ impl Service {
         let answer = self.judge(&client, wanted, &request);
         let header = request.header();
         if let Err(errno) = answer {
-            // Who does not hear it is let go as well.
+            // A client that cannot be told is let go as well.
             let _told = send_answer(client.socket.as_fd(), header, Err(errno));
             return None;
         }

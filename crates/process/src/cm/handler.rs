@@ -1,4 +1,4 @@
-//! One request of one client, with everything that it may touch.
+//! One request of one client, with everything that it may change.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use super::search::Searches;
 use crate::admission::Admission;
 use crate::users::Users;
 
-/// Numbers that peers see, and of which none tells the next.
+/// Generator of numbers that peers see; none of them gives away the next.
 pub(super) struct Random(ChaCha8Rng);
 
 impl Random {
@@ -35,7 +35,7 @@ impl Random {
     }
 }
 
-/// Where a request is served.
+/// The state that serving one request needs.
 pub(super) struct Handler<'a> {
     pub(super) key: ClientId,
     pub(super) client: &'a mut Client,
@@ -98,10 +98,10 @@ impl Handler<'_> {
         Ok(Bound { route })
     }
 
-    /// A queue pair of an adapter that the client wants to be told of for itself.
+    /// Checks that a queue pair is the client's own: peers may be told of no other.
     ///
     /// # Errors
-    /// `INVAL`: no such number. `PERM`: it is not its user's.
+    /// `INVAL`: there is no such number. `PERM`: the queue pair is of another user.
     pub(super) fn own_qp(&self, port: PortId, number: u32) -> Result<Qpn, Errno> {
         let qpn = Qpn::new(number).ok_or(Errno::INVAL)?;
         let user = self.users.of(self.client.caller.uid);
@@ -120,13 +120,13 @@ impl Handler<'_> {
         }
     }
 
-    /// An identifier has something of an adapter.
+    /// Notes that an identifier uses an adapter.
     pub(super) fn tie(&mut self, id: u64, port: PortId) {
         let owner = self.owner(id);
         self.owners.tie(port, owner);
     }
 
-    /// Tells an event that says no more than its kind.
+    /// Reports an event that has only a kind.
     pub(super) fn tell(&mut self, id: u64, kind: EventKind) {
         self.client.tell(Event {
             id,
@@ -136,7 +136,7 @@ impl Handler<'_> {
     }
 }
 
-/// What a command's refusal is to a program.
+/// The errno for a command that was refused.
 pub(super) fn errno(refused: Refused) -> Errno {
     match refused {
         Refused::Unknown | Refused::State => Errno::INVAL,
@@ -145,7 +145,7 @@ pub(super) fn errno(refused: Refused) -> Errno {
     }
 }
 
-/// Status of what took too long.
+/// The status of an event after a timeout.
 pub(super) fn timed_out() -> i32 {
     -Errno::TIMEDOUT.raw_os_error()
 }

@@ -1,10 +1,10 @@
-//! Listeners at all adapters: which of them are called is known when they are.
+//! Listeners at all adapters: each becomes a listener of an adapter when the first request comes there.
 //!
 //! ```text
 //!   Listen ──► Owners::everywhere ◄── a call for that service at an adapter
 //!                                           └──► a listener of that adapter, from then on
 //! ```
-//! So it costs the same to listen however many adapters there are, and those that are never called have nothing of it.
+//! So listening costs the same however many adapters there are, and adapters that are never called bear no cost.
 
 use std::time::Duration;
 
@@ -19,12 +19,13 @@ use super::identifier::Stage;
 use super::owners::Owner;
 use super::service::Service;
 
-/// Listeners at all adapters, and as many at each one alone: together they are no more than an adapter has room for, so that
-/// the former find it when they are called.
+/// Most listeners at all adapters, and most others at each single one. Together they are no more than an adapter has
+/// room for, so that a listener at all adapters finds room when a request comes.
 pub(super) const LISTENERS_MAX: usize = MAX_LISTENERS / 2;
 
 impl Service {
-    /// A datagram is about to be received by an adapter: who listens for it at all adapters does so at this one.
+    /// Prepares for a datagram that an adapter is about to receive: if its service has a listener at all adapters, this
+    /// listener becomes one of the adapter.
     pub(super) fn prepare(&mut self, port: PortId, received: &Received<'_>, now: Duration) {
         if self.owners.everywhere.is_empty() {
             return;
@@ -34,7 +35,7 @@ impl Service {
         }
     }
 
-    /// Calls for a service at an address are heard by those who listen for it at all adapters.
+    /// Lets requests for a service at an address reach the listener that has this service at all adapters.
     pub(super) fn hear(&mut self, port: PortId, service: ServiceId, at: Gid, now: Duration) {
         let family = match at.to_ipv4() {
             Some(_) => Addresses::Ipv4,
@@ -45,7 +46,7 @@ impl Service {
             let owner = self.owners.everywhere.get(&listens).copied();
             if let Some(owner) = owner.filter(|owner| !self.hears_at(*owner, port)) {
                 self.with(owner.client, now, |handler| {
-                    // One of its own adapters alone is nearer; there is room otherwise.
+                    // A listener at this adapter alone takes precedence; there is room otherwise.
                     let _refused = handler.listen_at(owner.id, port);
                 });
             }
@@ -58,7 +59,8 @@ impl Service {
         identifier.is_some_and(|it| it.listeners.contains_key(&port))
     }
 
-    /// A call that waited in another service finds its listener again, before it is resumed.
+    /// Makes the listener of a request that waited in an earlier service one of the request's adapter again, before the
+    /// request is resumed.
     pub(super) fn hear_again(&mut self, owner: Owner, now: Duration) {
         let client = self.clients.get(&owner.client);
         let identifier = client.and_then(|client| client.identifiers.get(&owner.id));
@@ -87,13 +89,13 @@ impl Handler<'_> {
     }
 
     pub(super) fn stop_listening_everywhere(&mut self, id: u64, listens: &Listen) {
-        // Another one may have it: then this one was refused.
+        // The entry may be another identifier's: then this one was refused.
         if self.owners.everywhere.get(listens) == Some(&self.owner(id)) {
             self.owners.everywhere.remove(listens);
         }
     }
 
-    /// Whether it may listen at one adapter and not at all.
+    /// Checks that an identifier may listen at this adapter but not at all adapters.
     pub(super) fn check_alone(&self, listens: &Listen, port: PortId) -> Result<(), Errno> {
         if self.owners.everywhere.contains_key(listens) {
             return Err(Errno::ADDRINUSE);

@@ -4,8 +4,8 @@
 //!   at adapters that are named ──► ports of each of them ──► their sums
 //!   at all adapters            ──► one entry
 //! ```
-//! Who may use all adapters and is bound to all of them has one entry for them, however many there are and will be. Each
-//! of the two is asked whether the other one is in the way.
+//! A client that may use all adapters and binds all of them has one entry, however many adapters there are and will be.
+//! Each of the two tables is checked for conflicts with the other.
 
 use std::collections::BTreeSet;
 
@@ -16,12 +16,12 @@ use super::adapters::Adapters;
 use super::port_map::{Port, free_in_all};
 use super::ports::{Claim, Ports, Sums};
 
-/// Where an identifier has its port.
+/// The adapters at which an identifier has its port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Held {
-    /// At these adapters.
+    /// Exactly these adapters.
     At(BTreeSet<PortId>),
-    /// At all that there are, and those that come.
+    /// All adapters, also those that come later.
     Everywhere,
 }
 
@@ -33,7 +33,7 @@ impl Held {
         }
     }
 
-    /// The adapters that are named.
+    /// The adapters that are named one by one.
     pub(super) fn named(&self) -> impl Iterator<Item = &PortId> {
         let ports = match self {
             Self::At(ports) => Some(ports),
@@ -43,12 +43,12 @@ impl Held {
     }
 }
 
-/// What is not of one adapter.
+/// Ports that concern all adapters.
 #[derive(Default)]
 pub(super) struct Everywhere {
-    /// What is taken at all adapters.
+    /// Ports taken at all adapters at once.
     own: Ports,
-    /// What is taken at single ones.
+    /// Ports taken at single adapters, summed up.
     others: Sums,
 }
 
@@ -60,7 +60,7 @@ impl Everywhere {
         }
     }
 
-    /// An adapter is gone, and what was taken there.
+    /// Forgets the ports that were taken at an adapter that is gone.
     pub(super) fn forget(&mut self, ports: &Ports) {
         for (port, claim) in ports.claims() {
             self.others.subtract(port, claim);
@@ -69,10 +69,10 @@ impl Everywhere {
 }
 
 impl Adapters {
-    /// Takes a port at all of the adapters, or at none; any that is free for the number 0.
+    /// Takes a port at all adapters of `at`, or at none of them; the number 0 stands for any free port.
     ///
     /// # Errors
-    /// `ADDRINUSE`, `ADDRNOTAVAIL`: somebody is in the way, as for [`Ports::allow`]. `NODEV`: there is no such adapter.
+    /// `ADDRINUSE`, `ADDRNOTAVAIL`: there is a conflict, as for [`Ports::allow`]. `NODEV`: there is no such adapter.
     pub(super) fn take_port(
         &mut self,
         at: &Held,
@@ -122,7 +122,7 @@ impl Adapters {
         Ok(())
     }
 
-    /// A port that nobody has at any of the adapters.
+    /// Finds a port that is free at all adapters of `at`.
     fn free_port(&mut self, at: &Held, space: u32) -> Result<u16, Errno> {
         let Everywhere { own, others } = &self.everywhere;
         let mut maps = vec![own.map()];
@@ -142,7 +142,7 @@ impl Adapters {
         Ok(number)
     }
 
-    /// The ports that know where a search begins. `None` if there is no adapter.
+    /// The ports whose cursor tells where a search begins. `None` if there is no adapter.
     fn cursor(&self, at: &Held) -> Option<&Ports> {
         match at {
             Held::Everywhere => (!self.is_empty()).then_some(&self.everywhere.own),

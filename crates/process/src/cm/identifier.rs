@@ -1,4 +1,4 @@
-//! An identifier: what `struct rdma_cm_id` is to the daemon.
+//! An identifier: the daemon's side of a `struct rdma_cm_id`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,43 +15,42 @@ use super::offering::Offered;
 use super::port_map::Port;
 use super::ports::Claim;
 
-/// Timeout code of acknowledgements unless the user wants another: 0.27 s, the four-fold of what a
-/// busy host may take.
+/// Timeout code of acknowledgements unless the user sets another: 0.27 s, four times what a busy host may take.
 const ACK_TIMEOUT: u8 = 16;
 
 /// Hop limit of packets.
 pub(super) const HOP_LIMIT: u8 = 64;
 
-/// Where an identifier stands.
+/// The states of an identifier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stage {
     /// Fresh.
     Idle,
     /// Has an address and a port.
     Bound,
-    /// Waits for somebody to say where a peer is.
+    /// Waits until the peer's address is resolved.
     Resolving,
-    /// Knows the way to a peer.
+    /// Has resolved the peer's address.
     AddressResolved,
-    /// Knows the path.
+    /// Has the path.
     RouteResolved,
-    /// Waits for calls.
+    /// Waits for connection requests.
     Listening,
-    /// Has called.
+    /// Has sent a connection request.
     Calling,
     /// The peer has accepted.
     Replied,
-    /// Is called.
+    /// Has received a connection request.
     Called,
-    /// Has accepted.
+    /// Has accepted the request.
     Accepted,
     /// Messages flow.
     Connected,
-    /// That, or an attempt at it, is over.
+    /// The connection, or the attempt at one, is over.
     Over,
 }
 
-/// What a user may choose before.
+/// Options that a user may set beforehand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Options {
     pub(super) traffic_class: u8,
@@ -69,22 +68,22 @@ pub(super) struct Identifier {
     pub(super) stage: Stage,
     pub(super) options: Options,
     pub(super) route: Route,
-    /// The one adapter that it is bound to.
+    /// The one adapter that the identifier is bound to.
     pub(super) adapter: Option<PortId>,
-    /// Adapters whose port it holds.
+    /// Adapters at which it holds its port.
     pub(super) holds: Held,
-    /// With what it holds that.
+    /// The claim with which it holds the port.
     pub(super) claim: Option<Claim>,
-    /// For what it listens, and how many calls may wait.
+    /// Service and address that it listens for, and most connection requests that may wait.
     pub(super) listens: Option<(Listen, u32)>,
     pub(super) listeners: BTreeMap<PortId, ListenerId>,
-    /// Its queue pairs, for questions that are answered without its program.
+    /// Its queue pairs for SIDR requests that are answered without its program.
     pub(super) offers: BTreeMap<PortId, Offered>,
     pub(super) connection: Option<Connection>,
     pub(super) link: Link,
-    /// Of its own queue pair.
+    /// Parameters of its own queue pair.
     pub(super) local: Side,
-    /// Of the peer's.
+    /// Parameters of the peer's queue pair.
     pub(super) remote: Option<Side>,
 }
 
@@ -118,12 +117,12 @@ impl Identifier {
         }
     }
 
-    /// Datagrams need no connection, only the peer's queue pair.
+    /// Whether it is for datagrams, which need no connection, only the peer's queue pair.
     pub(super) fn is_datagram(&self) -> bool {
         self.space == space::UDP || self.qp_type == qp_type::UD
     }
 
-    /// Its port.
+    /// Port space and number.
     pub(super) fn port(&self) -> Port {
         Port {
             space: self.space,
@@ -131,19 +130,19 @@ impl Identifier {
         }
     }
 
-    /// Whether it is bound to all adapters, also to those that come.
+    /// Whether it is bound to all adapters, also to those that come later.
     pub(super) fn is_wide(&self) -> bool {
         self.adapter.is_none() && matches!(self.stage, Stage::Bound | Stage::Listening)
     }
 
-    /// The adapters of which it has something, some of them more than once.
+    /// The adapters that it uses in any way; some come more than once.
     pub(super) fn adapters(&self) -> impl Iterator<Item = PortId> {
         let held = self.holds.named().chain(self.listeners.keys());
         let others = self.offers.keys().chain(&self.adapter);
         held.chain(others).copied()
     }
 
-    /// What it had of an adapter is gone.
+    /// Drops what it had at an adapter that is gone.
     pub(super) fn forget_adapter(&mut self, port: PortId) {
         if let Held::At(ports) = &mut self.holds {
             ports.remove(&port);
@@ -170,7 +169,7 @@ impl Identifier {
         }
     }
 
-    /// The service of an endpoint in the identifier's port space.
+    /// The service ID of an endpoint in the identifier's port space.
     pub(super) fn service(&self, endpoint: &Endpoint) -> ServiceId {
         let space = if self.space == space::UDP {
             PortSpace::Udp
@@ -180,7 +179,7 @@ impl Identifier {
         ServiceId::of_port(space, endpoint.port)
     }
 
-    /// Where it listens, once it is bound.
+    /// Addresses at which it listens, once it is bound.
     pub(super) fn listening_addresses(&self) -> Addresses {
         match self.adapter {
             Some(_) => Addresses::One(Gid(self.route.sgid)),
@@ -190,7 +189,7 @@ impl Identifier {
         }
     }
 
-    /// The path that a call proposes.
+    /// The path that a connection request proposes.
     pub(super) fn path(&self, retry_count: u8) -> Link {
         Link {
             mtu: Mtu::from_code(self.route.mtu.into()).unwrap_or_default(),

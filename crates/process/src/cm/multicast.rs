@@ -1,5 +1,5 @@
-//! Groups: an address is a GID, and joining one is a matter of the library, which attaches its queue
-//! pair. There is no subnet manager to ask, so the event follows at once.
+//! Multicast groups: the group's address is a GID, and the library joins by attaching its queue pair. There is no
+//! subnet manager to ask, so the event follows at once.
 
 use rustix::io::Errno;
 use vrdma_provider::cm::{DatagramPeer, Event, EventKind, Join, JoinReply, Leave};
@@ -9,10 +9,10 @@ use super::handler::Handler;
 use super::identifier::{HOP_LIMIT, Identifier};
 use crate::quota::Kind;
 
-/// Key of datagrams and groups that `rdma_cm` makes (rdma_cma.h).
+/// Q_Key of datagrams and groups that `rdma_cm` makes (rdma_cma.h).
 pub(super) const UDP_QKEY: u32 = 0x0123_4567;
 
-/// Queue pair number of all members.
+/// Queue pair number that stands for all members.
 const ALL: u32 = 0x00ff_ffff;
 
 /// A group that an identifier has joined.
@@ -58,7 +58,7 @@ impl Handler<'_> {
     }
 }
 
-/// The address handle by which an identifier reaches a GID.
+/// Makes the address handle by which an identifier reaches a GID.
 pub(super) fn handle(identifier: &Identifier, dgid: [u8; 16]) -> DatagramPeer {
     DatagramPeer {
         dgid,

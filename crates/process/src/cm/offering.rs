@@ -1,4 +1,4 @@
-//! Datagram services that are always there: the queue pair is told in advance, and questions for it are
+//! Datagram services that need no program: their queue pair is known in advance, and SIDR requests for them are
 //! answered here.
 //!
 //! ```text
@@ -16,7 +16,7 @@ use super::handler::Handler;
 use super::identifier::Stage;
 use super::multicast::UDP_QKEY;
 
-/// What is told of a queue pair.
+/// The queue pair that SIDR requests are answered with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offered {
     pub(super) qpn: Qpn,
@@ -45,7 +45,7 @@ impl Handler<'_> {
         Ok(())
     }
 
-    /// `false` if the listener's program answers itself.
+    /// Answers with the offered queue pair; `false` if the listener's program answers itself.
     pub(super) fn answer_with_offer(&mut self, listener: u64, (port, name): Connection) -> bool {
         let Ok(identifier) = self.client.get(listener) else {
             return false;
@@ -65,7 +65,7 @@ impl Handler<'_> {
         };
         let now = self.now;
         if let Some(adapter) = self.adapters.get_mut(port) {
-            // Just asked, so it can be answered.
+            // The request is fresh, so it can be answered.
             let _answered = adapter.make_cm().answer(name, &answer, now);
         }
         true

@@ -1,4 +1,4 @@
-//! Which identifier of which client what belongs to.
+//! The owners of connections and listeners: identifiers of clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use vrdma_switch::PortId;
 use super::adapter::{Connection, Listening};
 use super::client::ClientId;
 
-/// Which client's identifier something belongs to.
+/// The identifier, and its client, that something belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Owner {
     pub(super) client: ClientId,
@@ -19,54 +19,54 @@ pub(super) struct Owner {
 #[derive(Clone, Copy, Debug)]
 struct Listener {
     owner: Owner,
-    /// For what, unless it listens at all adapters.
+    /// Service and address of the listener, unless it listens at all adapters.
     alone: Option<Listen>,
 }
 
-/// Whose connections and listeners are whose, those of one adapter beside each other; and whom it concerns when an
-/// adapter comes or goes, so that nobody else is looked at.
+/// The owners of connections and listeners, sorted by adapter; and the identifiers that are concerned when an adapter
+/// comes or goes, so that no others are looked at.
 #[derive(Default)]
 pub(super) struct Owners {
     pub(super) connections: BTreeMap<Connection, Owner>,
     listeners: BTreeMap<Listening, Listener>,
-    /// Those that listen at all adapters. They become listeners of an adapter when they are called there.
+    /// Listeners at all adapters. They become listeners of an adapter when a request comes there.
     pub(super) everywhere: BTreeMap<Listen, Owner>,
-    /// For what others listen, how often, and how many of them each adapter has.
+    /// For the other listeners: how many have each service and address, and how many each adapter has.
     places: BTreeMap<Listen, usize>,
     counts: BTreeMap<PortId, usize>,
-    /// Identifiers by adapters of which they have something: as many for each adapter as are bound to it or called by it.
+    /// Identifiers by the adapters that they use: those that are bound to the adapter or connected at it.
     at: BTreeSet<(PortId, Owner)>,
-    /// Identifiers that are bound to all adapters that their clients may use one by one, also to those that come.
+    /// Identifiers that are bound one by one to all adapters that their clients may use, also to those that come later.
     wide: BTreeSet<Owner>,
 }
 
 impl Owners {
-    /// An identifier has something of an adapter: it is told when that goes.
+    /// Notes that an identifier uses an adapter: it is told when the adapter goes.
     pub(super) fn tie(&mut self, port: PortId, owner: Owner) {
         self.at.insert((port, owner));
     }
 
-    /// It is gone.
+    /// Notes that the identifier uses the adapter no more.
     pub(super) fn untie(&mut self, port: PortId, owner: Owner) {
         self.at.remove(&(port, owner));
     }
 
-    /// An identifier is bound to all adapters.
+    /// Notes that an identifier is bound to all adapters.
     pub(super) fn widen(&mut self, owner: Owner) {
         self.wide.insert(owner);
     }
 
-    /// It is no more.
+    /// Notes that the identifier is bound to all adapters no more.
     pub(super) fn narrow(&mut self, owner: Owner) {
         self.wide.remove(&owner);
     }
 
-    /// Those that are bound to all adapters.
+    /// The identifiers that are bound to all adapters.
     pub(super) fn wide(&self) -> impl Iterator<Item = Owner> {
         self.wide.iter().copied()
     }
 
-    /// An adapter is gone. The identifiers that had something of it.
+    /// Forgets an adapter that is gone. Returns the identifiers that used it.
     pub(super) fn forget_adapter(&mut self, port: PortId) -> Vec<Owner> {
         let first = (port, CommId(0));
         let connections = self.connections.range(first..=(port, CommId(u32::MAX)));
@@ -94,7 +94,7 @@ impl Owners {
         self.at.range(all).map(|(_, owner)| *owner)
     }
 
-    /// Nobody has anything.
+    /// Whether there are no entries at all.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         let listens = self.listeners.len() + self.everywhere.len();
@@ -103,7 +103,7 @@ impl Owners {
         listens + counted + tied == 0
     }
 
-    /// An adapter has a listener: for what it listens, unless it does so at all adapters.
+    /// Adds a listener of an adapter; `alone` tells its service and address, unless it listens at all adapters.
     pub(super) fn add_listener(&mut self, at: Listening, owner: Owner, alone: Option<Listen>) {
         self.listeners.insert(at, Listener { owner, alone });
         if let Some(listens) = alone {
@@ -124,12 +124,12 @@ impl Owners {
         self.listeners.get(&at).map(|listener| listener.owner)
     }
 
-    /// Whether somebody listens for the same at some adapter alone.
+    /// Whether an identifier listens for the same at single adapters.
     pub(super) fn is_listened_for(&self, listens: &Listen) -> bool {
         self.places.contains_key(listens)
     }
 
-    /// How many listen at an adapter and not at all.
+    /// Number of listeners at an adapter, without those at all adapters.
     pub(super) fn listeners_at(&self, port: PortId) -> usize {
         self.counts.get(&port).copied().unwrap_or(0)
     }

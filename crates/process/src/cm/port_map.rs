@@ -1,14 +1,14 @@
-//! Which ports are taken, as bits, and the search for one that is not.
+//! Maps of the ports that are taken, as bits, and the search for a free one.
 
 use std::collections::BTreeMap;
 
-/// Ports that are given to those who do not care: above the well-known ones, as Linux does.
+/// Ports for programs that ask for any port: above the well-known ones, as in Linux.
 pub(super) const FREE: std::ops::Range<u16> = 32768..61000;
 
-/// Ports of one word of a map of ports.
+/// Ports in one word of a map.
 const WORD: u16 = 64;
 
-/// A number in a port space.
+/// A port number in a port space.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Port {
     pub(super) space: u32,
@@ -16,13 +16,13 @@ pub(super) struct Port {
 }
 
 impl Port {
-    /// Its word in a map.
+    /// The index of the port's word in a map.
     fn word(self) -> (u32, u16) {
         (self.space, self.number / WORD)
     }
 }
 
-/// 64 ports each, by their number over 64; words without a bit are not there.
+/// Words of 64 ports, by port space and number over 64; words without a bit are left out.
 #[derive(Default)]
 pub(super) struct PortMap {
     words: BTreeMap<(u32, u16), u64>,
@@ -42,13 +42,13 @@ impl PortMap {
         }
     }
 
-    /// Which of 64 ports are taken.
+    /// The bits of 64 ports: which are taken.
     fn word(&self, space: u32, index: u16) -> u64 {
         self.words.get(&(space, index)).copied().unwrap_or(0)
     }
 }
 
-/// The first port from `begin` on, and around, that none of the maps has.
+/// Finds the first port, from `begin` on and around, that is free in all maps.
 pub(super) fn free_in_all(maps: &[&PortMap], space: u32, begin: u16) -> Option<u16> {
     first_free(begin, |index| {
         let mut taken = 0;
@@ -62,8 +62,8 @@ pub(super) fn free_in_all(maps: &[&PortMap], space: u32, begin: u16) -> Option<u
     })
 }
 
-/// One pass over the words of [`FREE`]; the first one is looked at twice, since the search may begin in
-/// its middle.
+/// Makes one pass over the words of [`FREE`]; the first word is looked at twice, since the search may begin in its
+/// middle.
 fn first_free(begin: u16, mut taken: impl FnMut(u16) -> u64) -> Option<u16> {
     let (first, end) = (FREE.start / WORD, FREE.end.div_ceil(WORD));
     let start = begin / WORD;
@@ -90,7 +90,7 @@ mod tests {
         Port { space: 6, number }
     }
 
-    /// Free everywhere are few ports, free in one map many.
+    /// Few ports are free in all maps, many in one.
     #[test]
     fn a_port_is_free_in_all_maps() {
         let [mut a, mut b] = [PortMap::default(), PortMap::default()];
@@ -112,7 +112,7 @@ mod tests {
         }
     }
 
-    /// Whatever is taken: each word is looked at once, and the one where the search begins twice.
+    /// Whichever ports are taken: each word is looked at once, and the word where the search begins twice.
     #[test]
     fn a_search_is_one_pass() {
         for begin in [FREE.start, FREE.start + 5000, FREE.end - 1] {

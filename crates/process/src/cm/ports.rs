@@ -1,4 +1,4 @@
-//! Who has which port of an adapter, or of all.
+//! The ports of one adapter, or of all, that are taken, and the claims to them.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use vrdma_wire::Gid;
 
 use super::port_map::{FREE, Port, PortMap};
 
-/// Owners that one port of one adapter may have, each of which is looked at when another one comes.
+/// Most claims to one port of one adapter: each is looked at when another one comes.
 const OWNERS_MAX: usize = 1024;
 
-/// With what an identifier has a port.
+/// The terms on which an identifier has a port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Claim {
-    /// One address, or all.
+    /// One address, or `None` for all.
     pub(super) address: Option<Gid>,
-    /// Of the address, as in `sockaddr`.
+    /// Family of the address, as in `sockaddr`.
     pub(super) family: u16,
-    /// All addresses are those of the family.
+    /// Whether all addresses means only those of the family.
     pub(super) family_only: bool,
-    /// Others that allow it, too, may have the same.
+    /// Whether the port is shared with others that allow sharing, too.
     pub(super) shared: bool,
 }
 
 impl Claim {
-    /// Why both cannot have a port at once, with the words of Linux (`cma_check_port`): one of them wants all
-    /// addresses, or both want the same.
+    /// Returns why two claims to a port exclude each other, with the errnos of Linux (`cma_check_port`): one of them is
+    /// to all addresses, or both are to the same.
     fn conflict(&self, other: &Self) -> Option<Errno> {
         let apart = self.family_only && other.family_only && self.family != other.family;
         if apart || (self.shared && other.shared) {
@@ -63,11 +63,11 @@ impl Ports {
         }
     }
 
-    /// Whether the port could be taken.
+    /// Checks that the port could be taken.
     ///
     /// # Errors
-    /// `ADDRNOTAVAIL`: somebody has it, and one of both wants all addresses. `ADDRINUSE`: somebody has it with this
-    /// address, or too many have it.
+    /// `ADDRNOTAVAIL`: the port is taken, and one of the two claims is to all addresses. `ADDRINUSE`: the port is taken
+    /// with this address, or by too many.
     pub(super) fn allow(&self, port: Port, claim: &Claim) -> Result<(), Errno> {
         let Some(owners) = self.taken.get(&port) else {
             return Ok(());
@@ -85,7 +85,7 @@ impl Ports {
         self.map.set(port);
     }
 
-    /// `false` if nobody had it so.
+    /// Gives back a port; `false` if there is no such claim.
     pub(super) fn give_back(&mut self, port: Port, claim: &Claim) -> bool {
         let Some(owners) = self.taken.get_mut(&port) else {
             return false;
@@ -101,7 +101,7 @@ impl Ports {
         true
     }
 
-    /// All that are taken, and with what.
+    /// All ports that are taken, with their claims.
     pub(super) fn claims(&self) -> impl Iterator<Item = (Port, &Claim)> {
         let taken = self.taken.iter();
         taken.flat_map(|(port, owners)| owners.iter().map(|claim| (*port, claim)))
@@ -111,12 +111,12 @@ impl Ports {
         &self.map
     }
 
-    /// Where a search for a free port begins.
+    /// The port at which a search for a free one begins.
     pub(super) fn next(&self) -> u16 {
         self.next
     }
 
-    /// The next search begins behind a port of those that are given.
+    /// Lets the next search begin after a port, within [`FREE`].
     pub(super) fn go_on_behind(&mut self, port: u16) {
         self.next = match port + 1 {
             next if FREE.contains(&next) => next,
@@ -125,19 +125,20 @@ impl Ports {
     }
 }
 
-/// What all adapters together have, in numbers. Who wants all addresses of all adapters asks this and no adapter.
+/// The ports taken at single adapters, summed up over all. A claim to all addresses of all adapters is checked against
+/// these sums, without a look at adapters.
 #[derive(Default)]
 pub(super) struct Sums {
-    /// Without addresses, so that eight claims differ: two families and two choices.
+    /// Claims are without addresses, so a port has at most eight different ones: two families and two options.
     taken: BTreeMap<Port, BTreeMap<Claim, u64>>,
     map: PortMap,
 }
 
 impl Sums {
-    /// Whether a claim of all addresses is in nobody's way.
+    /// Checks that a claim to all addresses conflicts with no other.
     ///
     /// # Errors
-    /// `ADDRNOTAVAIL`: somebody has the port.
+    /// `ADDRNOTAVAIL`: the port is taken.
     pub(super) fn allow(&self, port: Port, claim: &Claim) -> Result<(), Errno> {
         let mut others = self.taken.get(&port).into_iter().flat_map(BTreeMap::keys);
         let conflict = others.find_map(|other| other.conflict(claim));
@@ -150,7 +151,7 @@ impl Sums {
         self.map.set(port);
     }
 
-    /// One that was added.
+    /// Subtracts a claim that was added.
     pub(super) fn subtract(&mut self, port: Port, claim: &Claim) {
         let Some(claims) = self.taken.get_mut(&port) else {
             return;

@@ -1,4 +1,4 @@
-//! What a connection wants of its queue pair (rdma_init_qp_attr(3)).
+//! The attributes that a connection needs of its queue pair (rdma_init_qp_attr(3)).
 
 use rustix::io::Errno;
 use vrdma_cm::Side;
@@ -87,7 +87,7 @@ fn receive(identifier: &Identifier, remote: &Side) -> QpInit {
     let reliable = mask::DEST_RD_ATOMIC | mask::MIN_RNR;
     QpInit {
         dest_qp_num: remote.qpn.get(),
-        // Each side says where the other shall begin (Linux's server says something else than its client).
+        // Each side tells where the peer is to begin (Linux's server tells something else than its client).
         rq_psn: identifier.local.psn.get(),
         flow_label: identifier.link.flow_label.get(),
         dgid: identifier.route.dgid,

@@ -1,4 +1,4 @@
-//! Addresses: which adapter, which port, which way.
+//! Addresses: the adapter, the port and the path for each.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Handler<'_> {
             return Err(Errno::INVAL);
         }
         let (adapter, sgid) = match place(local).ok_or(Errno::AFNOSUPPORT)? {
-            // The loopback address is no adapter's: as with Linux, it stands for all of them.
+            // The loopback address belongs to no adapter: as in Linux, it stands for all of them.
             AddressKind::Any | AddressKind::Loopback => (None, None),
             AddressKind::At(gid) => self.with_address(gid)?,
             AddressKind::Multicast(_) => return Err(Errno::INVAL),
@@ -61,7 +61,7 @@ impl Handler<'_> {
         Ok(())
     }
 
-    /// An identifier has its port there.
+    /// Notes at which adapters an identifier holds its port.
     pub(super) fn hold(&mut self, id: u64, held: Held) {
         let owner = self.owner(id);
         let Ok(identifier) = self.client.get(id) else {
@@ -99,7 +99,7 @@ impl Handler<'_> {
         Ok((Some(port.ok_or(Errno::ADDRNOTAVAIL)?), Some(gid)))
     }
 
-    /// Takes a port there, or nowhere.
+    /// Takes a port at all adapters of `at`, or at none.
     pub(super) fn take_port(
         &mut self,
         id: u64,
@@ -111,7 +111,7 @@ impl Handler<'_> {
         self.adapters.take_port(at, Port { space, number }, claim)
     }
 
-    /// Fixes the adapter and the own address.
+    /// Sets the adapter and the own address.
     pub(super) fn fix_source(&mut self, id: u64, port: PortId, gid: Gid) -> Result<(), Errno> {
         let adapter = self.adapter(port)?;
         let index = adapter.index_of(gid).ok_or(Errno::ADDRNOTAVAIL)?;
@@ -158,7 +158,7 @@ impl Handler<'_> {
         Ok(())
     }
 
-    /// The adapter and own address from which a place is reached.
+    /// Finds the adapter and own address from which `remote` is reached.
     fn way(&mut self, id: u64, remote: AddressKind) -> Result<(PortId, Gid), Errno> {
         let identifier = self.client.get(id)?;
         if let Some(port) = identifier.adapter {
@@ -168,7 +168,7 @@ impl Handler<'_> {
             AddressKind::At(gid) | AddressKind::Multicast(gid) => gid,
             AddressKind::Loopback | AddressKind::Any => Gid::default(),
         };
-        // The adapter that has the address itself, else the one whose address is most like it.
+        // Prefer the adapter that has the address itself, then the one whose address is most like it.
         let nearest = self.adapters.nearest(&self.scope(), to);
         let port = nearest.ok_or(Errno::NODEV)?;
         let sgid = self.adapter(port)?.source_for(to);
@@ -225,7 +225,7 @@ impl Handler<'_> {
         held.named().try_for_each(|port| self.listen_at(id, *port))
     }
 
-    /// Listens at one adapter.
+    /// Lets an identifier listen at one adapter.
     pub(super) fn listen_at(&mut self, id: u64, port: PortId) -> Result<(), Errno> {
         let identifier = self.client.get(id)?;
         let (at, backlog) = identifier.listens.ok_or(Errno::INVAL)?;
@@ -257,16 +257,15 @@ impl Handler<'_> {
         for (port, listener) in listeners {
             self.owners.remove_listener((port, listener));
             if let Some(adapter) = self.adapters.get_mut(port) {
-                // It was added by this identifier, so it is there.
+                // This identifier has added the listener, so it is there.
                 let _removed = adapter.make_cm().unlisten(listener);
             }
         }
     }
 
-    /// An adapter has come: an identifier that is bound to all adapters is bound to it too, unless somebody has its
-    /// port there.
+    /// Binds an identifier that is bound to all adapters to a new one, too, unless its port is taken there.
     pub(super) fn spread(&mut self, id: u64, port: PortId) {
-        // Who is refused here listens at the others as before.
+        // If it is refused at this adapter, it listens at the others as before.
         let _refused = self.spread_to(id, port);
     }
 

@@ -1,25 +1,25 @@
-//! Which adapters a client may use: of those that its user may use, the one that it named, or all.
+//! The scope of a client: of the adapters that its user may use, the one that it named, or all.
 
 use vrdma_provider::message::Name;
 use vrdma_switch::PortId;
 
 use crate::admission::Usable;
 
-/// See the module.
+/// The adapters that a client may use.
 pub(super) struct Scope {
-    /// The only one that is wanted; empty for all.
+    /// The only adapter that the client wants; empty for all.
     pub(super) wants: Name,
-    /// Those of the user.
+    /// The adapters that the user may use.
     pub(super) usable: Usable,
 }
 
 impl Scope {
-    /// Whether all adapters are in it.
+    /// Whether the scope has all adapters.
     pub(super) fn is_all(&self) -> bool {
         self.wants == Name::default() && self.usable == Usable::All
     }
 
-    /// Whether its user may use an adapter.
+    /// Whether the user may use an adapter.
     pub(super) fn admits(&self, port: PortId) -> bool {
         self.usable.contains(port)
     }

@@ -1,11 +1,11 @@
-//! Addresses that identifiers wait for (rdma_resolve_addr(3)).
+//! Addresses whose resolution identifiers wait for (rdma_resolve_addr(3)).
 //!
 //! ```text
 //!   resolve_address ──► Search ──► does anybody know the address? ── yes ──► AddressResolved
 //!                          ▲               │ not yet
 //!                          └── a little later ── time is up ──► AddressError
 //! ```
-//! Who knows it, an adapter of this host or a neighbour behind an uplink, is the shard's to say.
+//! The shard finds out who has the address: an adapter of this host, or a neighbour behind an uplink.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,43 +21,42 @@ use super::handler::{Handler, timed_out};
 use super::identifier::Stage;
 use super::owners::Owner;
 
-/// How soon an address is asked for again: first when a neighbour may just have answered, then ever
-/// later.
+/// Pauses before an address is asked for again: short at first, since a neighbour may just have answered, then ever
+/// longer.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Addresses that one client may look for at a time: each is a question to a whole network, ten times
-/// a second.
+/// Most addresses that one client may search for at a time: each is a question to a whole network, ten times a second.
 const SEARCHES_MAX: usize = 256;
 
-/// An address that is looked for.
+/// A search for an address.
 #[derive(Clone, Copy, Debug)]
 pub struct Search {
-    /// From which adapter.
+    /// The adapter to search from.
     pub port: PortId,
-    /// From which of its addresses.
+    /// The adapter's address to search from.
     pub sgid: Gid,
-    /// Which.
+    /// The address to find.
     pub dgid: Gid,
     pub(super) owner: Owner,
     pub(super) remote: Endpoint,
-    /// For how long in all.
+    /// Duration of the whole search.
     pub(super) patience: Duration,
     pause: Duration,
-    /// When it is given up.
+    /// Time at which the search is given up.
     until: Duration,
 }
 
-/// From where to where.
+/// Source and destination of a search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
     pub(super) sgid: Gid,
     pub(super) dgid: Gid,
-    /// As the program has said it.
+    /// The destination as the program gave it.
     pub(super) remote: Endpoint,
 }
 
-/// All of them: one for each identifier at most.
+/// All searches: at most one for each identifier.
 #[derive(Default)]
 pub(super) struct Searches {
     due: BTreeMap<(Duration, Owner), Search>,
@@ -70,7 +69,7 @@ impl Searches {
         self.when.insert(search.owner, at);
     }
 
-    /// That of an identifier.
+    /// The search of an identifier.
     pub(super) fn get(&self, owner: Owner) -> Option<&Search> {
         let at = *self.when.get(&owner)?;
         self.due.get(&(at, owner))
@@ -91,7 +90,7 @@ impl Searches {
         Some(search)
     }
 
-    /// `false`: its time is up.
+    /// Schedules the search once more; `false` if its time is up.
     pub(super) fn add_again(&mut self, mut search: Search, now: Duration) -> bool {
         let in_time = now < search.until;
         if in_time {
@@ -114,7 +113,7 @@ impl Searches {
         }
     }
 
-    /// Those from an adapter, which is gone.
+    /// Takes the searches from an adapter that is gone.
     pub(super) fn take_of(&mut self, port: PortId) -> Vec<Search> {
         let all = self.due.values().copied();
         let lost: Vec<Search> = all.filter(|search| search.port == port).collect();
@@ -128,7 +127,7 @@ impl Searches {
 }
 
 impl Handler<'_> {
-    /// Looks for an address, for at most `patience`.
+    /// Searches for an address, for at most `patience`.
     pub(super) fn search(
         &mut self,
         id: u64,
@@ -154,7 +153,7 @@ impl Handler<'_> {
         Ok(search)
     }
 
-    /// Looks again for what a service before this one was looking for.
+    /// Goes on with the search of an earlier service.
     pub(super) fn search_again(
         &mut self,
         id: u64,
@@ -166,7 +165,7 @@ impl Handler<'_> {
         if !waits.is_ok_and(|it| it.stage == Stage::Resolving) {
             return;
         }
-        // As long as a request may say.
+        // No longer than a request may ask for.
         let patience = Duration::from_millis(patience_ms.min(u32::MAX.into()));
         let begun = port.zip(places).and_then(|(port, places)| {
             let way = (port, places.sgid, places.dgid);
@@ -177,7 +176,7 @@ impl Handler<'_> {
         }
     }
 
-    /// The way to a peer is known.
+    /// Reports that the peer was found.
     pub(super) fn found(&mut self, search: &Search) {
         let id = search.owner.id;
         let waits = self
@@ -204,7 +203,7 @@ impl Handler<'_> {
         self.tell(id, EventKind::AddressResolved);
     }
 
-    /// Nobody has said where the peer is. Another address may be tried.
+    /// Reports that the peer was not found. The program may try another address.
     pub(super) fn not_found(&mut self, search: &Search) {
         self.give_up_search(search.owner.id);
     }

@@ -1,4 +1,4 @@
-//! The service as a whole: clients, adapters, and what goes between them.
+//! The service as a whole: clients, adapters, and the events between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -24,16 +24,16 @@ use crate::receive::{ForeignFile, consume};
 use crate::registry::Registry;
 use crate::session::Answered;
 
-/// What a client costs: it and its socket.
+/// The quota that a client takes: one client, and its socket.
 pub(super) const COST: [(Kind, u64); 2] = [(Kind::CmClient, 1), (Kind::Descriptor, 1)];
 
-/// Requests of one client that are served before others have their turn.
+/// Most requests of one client that are served before others have their turn.
 const REQUESTS_A_TURN: usize = 4;
 
-/// Adapters whose managers repeat in one call what was not answered; the others in the next one.
+/// Most adapters whose managers repeat unanswered messages in one call; the others have their turn in the next call.
 const EXPIRED_A_TURN: usize = 64;
 
-/// The socket of a client that is gone. Another thread closes it: stop to watch it before you drop this.
+/// The socket of a client that is gone. Another thread closes it: stop watching the socket before you drop this.
 #[derive(Debug)]
 pub struct HungUp(ForeignFile);
 
@@ -43,12 +43,12 @@ impl AsFd for HungUp {
     }
 }
 
-/// What an adapter has for those who call it.
+/// The services at an adapter, and requests to them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Offered {
-    /// Services.
+    /// Number of listeners.
     pub listeners: u32,
-    /// Calls to them that came to no connection.
+    /// Counts of requests to them that led to no connection.
     pub calls: Calls,
 }
 
@@ -56,20 +56,20 @@ pub struct Offered {
 pub struct Service {
     pub(super) adapters: Adapters,
     pub(super) clients: BTreeMap<ClientId, Client>,
-    /// Clients that something happened to.
+    /// Clients to which something happened.
     pub(super) touched: BTreeSet<ClientId>,
     pub(super) owners: Owners,
     pub(super) searches: Searches,
     random: Random,
     pub(super) registry: Registry,
     pub(super) next: u32,
-    /// What another service needs to go on for this one, if one would.
+    /// The records for a later service, if one may go on for this one.
     pub(super) recorder: Option<Recorder>,
 }
 
 impl Service {
-    /// Without adapters and clients; the queue pairs of users are theirs to connect. Of the seed numbers are made
-    /// that nobody may guess.
+    /// Makes a service without adapters and clients. `registry` tells which queue pairs belong to which user: users may
+    /// connect only their own. The seed is for numbers that nobody may guess.
     pub fn new(registry: Registry, seed: u64) -> Self {
         let mut random = Random::from_seed(seed);
         Self {
@@ -85,7 +85,7 @@ impl Service {
         }
     }
 
-    /// An adapter is there: its name can be resolved, bound and called.
+    /// Adds an adapter: it can be resolved and bound, and requests reach it.
     pub fn attach(&mut self, spec: AdapterSpec) {
         let port = spec.port;
         let adapter = Adapter::new(spec, self.random.next());
@@ -103,7 +103,7 @@ impl Service {
         self.finish(Duration::ZERO);
     }
 
-    /// What the adapter's connections propose from now on.
+    /// Sets the MTU that the adapter's connections propose from now on.
     pub fn set_mtu(&mut self, port: PortId, mtu: Mtu) {
         if let Some(adapter) = self.adapters.get_mut(port) {
             adapter.spec.mtu = mtu;
@@ -128,7 +128,7 @@ impl Service {
         self.finish(Duration::ZERO);
     }
 
-    /// Gives an answer, which is written down before.
+    /// Gives an answer, after its record is written.
     pub(super) fn give(
         &mut self,
         id: ClientId,
@@ -140,14 +140,14 @@ impl Service {
         };
         self.touched.insert(id);
         client.changes.note(Item::Answer);
-        // The descriptors of the one before are closed when no record names them any more.
+        // The descriptors of the answer before are closed when no record names them any more.
         let before = client.answered.replace(answered);
         self.finish(now);
         drop(before);
         self.give_again(id)
     }
 
-    /// Gives the answer that was given last, and takes the request that it answers.
+    /// Sends the answer that was given last, and takes its request from the socket.
     fn give_again(&mut self, id: ClientId) -> Result<(), Errno> {
         let is_recorded = self.is_recorded();
         let Some(client) = self.clients.get_mut(&id) else {
@@ -165,7 +165,7 @@ impl Service {
         Ok(())
     }
 
-    /// What is offered at an adapter, and how it is called.
+    /// The services at an adapter, and how they are used.
     pub fn offered(&self, port: PortId) -> Offered {
         let adapter = self.adapters.get(port);
         let everywhere = adapter.map_or(0, |_| self.owners.everywhere.len());
@@ -175,15 +175,15 @@ impl Service {
         }
     }
 
-    /// A client's socket, to be watched for requests.
+    /// The client's socket, to be watched for requests.
     pub fn socket(&self, client: ClientId) -> Option<BorrowedFd<'_>> {
         self.clients
             .get(&client)
             .map(|client| client.socket.as_fd())
     }
 
-    /// Answers waiting requests of a client. One that hung up or broke the protocol is gone
-    /// afterwards: what is left of it.
+    /// Answers waiting requests of a client. If the client hung up or broke the protocol, it is removed, and the rest
+    /// of it is returned.
     pub fn serve(&mut self, client: ClientId, now: Duration) -> Option<HungUp> {
         for _ in 0..REQUESTS_A_TURN {
             let known = self.clients.get(&client)?;
@@ -207,7 +207,7 @@ impl Service {
         None
     }
 
-    /// Carries out a request, unless that was done, and answers it.
+    /// Carries out a request, unless that was done before, and answers it.
     fn answer(&mut self, id: ClientId, request: &Request, now: Duration) -> Result<(), Errno> {
         let header = request.header();
         let answered = self.clients.get(&id).and_then(|it| it.answered.as_ref());
@@ -225,12 +225,12 @@ impl Service {
         self.with(client, now, |handler| handler.clear());
         self.searches.forget_client(client);
         let gone = self.clients.remove(&client);
-        // Its descriptors stay open until no record names them.
+        // The client's descriptors stay open until no record names them.
         self.finish(now);
         gone.map(|client| HungUp(client.socket))
     }
 
-    /// A datagram for QP 1 of an adapter.
+    /// Receives a datagram for QP 1 of an adapter.
     pub fn receive(&mut self, port: PortId, received: &Received<'_>, now: Duration) {
         if self.adapters.has(port) {
             self.prepare(port, received, now);
@@ -241,7 +241,7 @@ impl Service {
         }
     }
 
-    /// A datagram to be sent from QP 1 of an adapter.
+    /// Takes a datagram to be sent from QP 1 of an adapter.
     pub fn next_outgoing(&mut self) -> Option<(PortId, Outgoing)> {
         self.adapters.next_outgoing()
     }
@@ -251,13 +251,13 @@ impl Service {
         self.adapters.is_sending()
     }
 
-    /// When [`Service::expire`] has something to do.
+    /// The time at which [`Service::expire`] has something to do.
     pub fn deadline(&self) -> Option<Duration> {
         let deadlines = [self.adapters.deadline(), self.searches.deadline()];
         deadlines.into_iter().flatten().min()
     }
 
-    /// Lets managers repeat what was not answered in time. Call it at [`deadline`](Self::deadline).
+    /// Lets managers repeat messages that were not answered in time. Call it at [`deadline`](Self::deadline).
     pub fn expire(&mut self, now: Duration) {
         for _ in 0..EXPIRED_A_TURN {
             let Some(adapter) = self.adapters.take_due(now) else {
@@ -268,18 +268,18 @@ impl Service {
         self.finish(now);
     }
 
-    /// An address that somebody looks for: answer with [`Service::found`] or [`Service::missed`].
+    /// Takes an address to search for: answer with [`Service::found`] or [`Service::missed`].
     pub fn next_search(&mut self, now: Duration) -> Option<Search> {
         self.searches.next_due(now)
     }
 
-    /// It is known where the address is.
+    /// Reports that the address was found.
     pub fn found(&mut self, search: &Search, now: Duration) {
         self.with(search.owner.client, now, |handler| handler.found(search));
         self.finish(now);
     }
 
-    /// It is not, or not yet.
+    /// Reports that the address was not found, or not yet.
     pub fn missed(&mut self, search: Search, now: Duration) {
         if !self.searches.add_again(search, now) {
             self.with(search.owner.client, now, |handler| {
@@ -289,7 +289,7 @@ impl Service {
         self.finish(now);
     }
 
-    /// What happened is taken to whom it concerns and written down; then it is told.
+    /// Takes events to the identifiers that they concern, writes the records, and then tells the clients.
     pub(super) fn finish(&mut self, now: Duration) {
         self.distribute(now);
         self.record();
@@ -301,7 +301,7 @@ impl Service {
         }
     }
 
-    /// Takes events to whom they concern.
+    /// Takes events to the identifiers that they concern.
     fn distribute(&mut self, now: Duration) {
         while let Some((port, event)) = self.adapters.next_event() {
             let connection = (port, subject(&event));

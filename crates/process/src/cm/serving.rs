@@ -1,4 +1,4 @@
-//! Requests of one client: which call each is, and what the client's end and an adapter's mean to it.
+//! Requests of one client: dispatch by type, and the cleanup after a client or an adapter.
 
 use rustix::io::Errno;
 use vrdma_provider::cm::{
@@ -13,7 +13,7 @@ use vrdma_switch::PortId;
 use super::handler::Handler;
 
 impl Handler<'_> {
-    /// Carries out a request; its answer.
+    /// Carries out a request and returns its answer.
     pub(super) fn decide(&mut self, request: &Request) -> Result<Answer, Errno> {
         let done = |()| Done {};
         match request.code() {
@@ -58,16 +58,16 @@ impl Handler<'_> {
         Ok(Answer::new::<CreateChannel>(&IdReply { id }, vec![pipe]))
     }
 
-    /// The client is gone.
+    /// Destroys everything of a client that is gone.
     pub(super) fn clear(&mut self) {
         let ids: Vec<u64> = self.client.identifiers.keys().copied().collect();
         for id in ids {
-            // One that a listener took along is gone already.
+            // The listener may have destroyed this identifier already.
             let _gone = self.destroy(&DestroyId { id });
         }
     }
 
-    /// An adapter is gone of which an identifier had something.
+    /// Cleans up an identifier that used an adapter that is gone.
     pub(super) fn forget_adapter(&mut self, id: u64, port: PortId) {
         let Ok(identifier) = self.client.get(id) else {
             return;

@@ -1,5 +1,4 @@
-//! Two adapters, and clients that talk to the service over real sockets; datagrams are carried by
-//! hand.
+//! Two adapters, and clients that talk to the service over real sockets; the tests carry the datagrams.
 
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -37,15 +36,15 @@ mod quotas;
 
 struct World {
     service: Service,
-    /// Where it is recorded, if another one goes on for it after each request.
+    /// The area for records, if another service goes on after each request.
     area: Option<OwnedFd>,
     registry: Registry,
     now: Duration,
-    /// Last byte of the last address that somebody has.
+    /// Last byte of the last address that exists.
     known: u8,
-    /// Queue pair of the next call.
+    /// Queue pair of the next connection request.
     qpn: u32,
-    /// Those that this user has.
+    /// Queue pairs that belong to this user.
     queue_pairs: Vec<Entry>,
 }
 
@@ -75,7 +74,7 @@ fn pair() -> (OwnedFd, OwnedFd) {
     .unwrap()
 }
 
-/// Numbers of requests: none is like the one before it.
+/// Number of the next request: no two requests in a row have the same.
 static NUMBER: AtomicU16 = AtomicU16::new(0);
 
 fn put<T: Call>(socket: &OwnedFd, request: &T) {
@@ -98,7 +97,7 @@ fn answer<T: Call>(socket: &OwnedFd) -> Result<(T::Reply, Vec<OwnedFd>), Errno> 
     }
 }
 
-/// An adapter whose address ends so.
+/// An adapter whose address ends in `last`.
 fn spec(last: u8, name: &str) -> AdapterSpec {
     AdapterSpec {
         port: PortId(u32::from(last) - 1),
@@ -110,7 +109,7 @@ fn spec(last: u8, name: &str) -> AdapterSpec {
 }
 
 impl World {
-    /// Adapters "a" with 10.0.0.1 and "b" with 10.0.0.2.
+    /// Makes adapters "a" with 10.0.0.1 and "b" with 10.0.0.2.
     fn new() -> Self {
         Self::with(Registry::default())
     }
@@ -182,8 +181,8 @@ impl World {
         }
     }
 
-    /// A client ends. The kernel says so when nobody has its socket any more, and a child that another test is starting has
-    /// it until it becomes a program of its own.
+    /// Ends a client. The kernel reports the hang-up when nobody has the socket any more; a child process that another
+    /// test is starting has it until its exec.
     fn hang_up(&mut self, client: ClientId, socket: OwnedFd) {
         drop(socket);
         let ours = self.service.socket(client).unwrap();
@@ -203,7 +202,7 @@ impl World {
         answer::<T>(&process.socket).map(|(body, _)| body)
     }
 
-    /// Takes datagrams to where they belong, and tells of addresses what there is to tell.
+    /// Carries datagrams to their destinations, and answers searches for addresses.
     fn carry(&mut self) {
         while let Some(search) = self.service.next_search(self.now) {
             if search.dgid.0[15] <= self.known {
@@ -258,7 +257,7 @@ impl World {
         assert_eq!(none, Err(Errno::AGAIN));
     }
 
-    /// An identifier that may join a group: what to ask for.
+    /// Makes an identifier that may join a group, and the request to do so.
     fn joining(&mut self, process: &Process) -> Join {
         let group = at(Ipv4Addr::new(239, 1, 2, 3), 0);
         let id = self.id(process, space::UDP, qp_type::UD);
@@ -287,7 +286,7 @@ impl World {
         (id, bound.route.local.port)
     }
 
-    /// An identifier that is ready to call.
+    /// Makes an identifier that is ready to connect.
     fn resolved(&mut self, process: &Process, remote: Endpoint, space: u32, qp: u32) -> u64 {
         let id = self.id(process, space, qp);
         let resolve = ResolveAddress {
@@ -332,7 +331,7 @@ fn parameters(qp_num: u32, private: &[u8]) -> ConnectionParameters {
 
 const TCP: (u32, u32) = (space::TCP, qp_type::RC);
 
-/// A connection from `a` to `b`: the processes and their identifiers.
+/// Connects `a` to `b`: the processes and their identifiers.
 fn connected(world: &mut World) -> (Process, u64, Process, u64) {
     let (a, b) = (world.process("a"), world.process("b"));
     let (listener, port) = world.listen(&b, at(ip(2), 0), TCP.0, TCP.1);

@@ -1,4 +1,4 @@
-//! The grants that concern an adapter's objects, by these objects: what happens to one is no matter of the others'.
+//! The grants of one adapter, indexed by its objects: an event at one object does not touch the grants of others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use vrdma_verbs::object::{MrId, Owner, QpId};
 
 use super::Grant;
 
-/// Grants that are looked at for each new one, in turns: so no more are kept that are over than there are others.
+/// Grants that are looked at for each new one, in rotation: so no more ended grants are kept than others.
 const SWEPT: usize = 2;
 
-/// A grant, and what of this adapter it is about.
+/// A grant, and the objects of this adapter that it concerns.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) owner: Owner,
     pub(super) qp: QpId,
-    /// The region that is lent; none if it is borrowed.
+    /// The region that is lent; `None` if the grant is borrowed.
     pub(super) mr: Option<MrId>,
     pub(super) grant: Arc<Grant>,
 }
 
-/// An object.
+/// An object that grants concern.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum About {
     Owner(Owner),
@@ -35,30 +35,30 @@ impl Held {
         both.into_iter().chain(self.mr.map(About::Mr))
     }
 
-    /// What is over is not kept, except for copies that somebody may wait for.
+    /// Whether the grant is not to be kept: it has ended, and nobody may wait for its copy.
     fn is_over(&self) -> bool {
         let is_awaited = self.mr.is_some() && self.grant.is_busy();
         !self.grant.holds.load(Ordering::Relaxed) && !is_awaited
     }
 }
 
-/// See the module.
+/// The grants of one adapter.
 #[derive(Debug, Default)]
 pub(in super::super) struct AdapterGrants {
     held: BTreeMap<u64, Held>,
-    /// Each once for each of its objects.
+    /// Number of each grant under each of its objects.
     index: BTreeSet<(About, u64)>,
     /// The number that was given last.
     last: u64,
-    /// The one that was swept last.
+    /// Number of the grant that was swept last.
     swept: u64,
-    /// How many were looked at.
+    /// How many grants were looked at.
     #[cfg(test)]
     looks: u64,
 }
 
 impl AdapterGrants {
-    /// A client may reach another one's region: both adapters hold the grant.
+    /// Adds a grant: a client may reach another client's region, and both adapters hold the grant.
     pub(super) fn hold(&mut self, held: Held) {
         for _ in 0..SWEPT {
             self.sweep_one();
@@ -70,7 +70,7 @@ impl AdapterGrants {
         self.held.insert(number, held);
     }
 
-    /// A queue pair changed, or is gone.
+    /// Takes back the grants of a queue pair that changed, or is gone.
     pub(in super::super) fn forget_qp(&mut self, id: QpId) {
         for number in self.about(About::Qp(id)) {
             self.take_back(number);
@@ -78,7 +78,7 @@ impl AdapterGrants {
         }
     }
 
-    /// A region changes or goes; true if a copy to or from it is under way.
+    /// Takes back the grants of a region that changes or goes; true if a copy to or from it is under way.
     pub(in super::super) fn forget_mr(&mut self, id: MrId) -> bool {
         let mut busy = false;
         for number in self.about(About::Mr(id)) {
@@ -89,7 +89,7 @@ impl AdapterGrants {
         busy
     }
 
-    /// A client is gone: nobody waits for copies to or from what it had.
+    /// Takes back the grants of a client that is gone: nobody waits for copies to or from its memory.
     pub(in super::super) fn forget_owner(&mut self, owner: Owner) {
         for number in self.about(About::Owner(owner)) {
             self.take_back(number);
@@ -109,7 +109,7 @@ impl AdapterGrants {
         }
     }
 
-    /// Its other adapter may have taken one back.
+    /// Removes a grant that the other adapter has taken back, if it is the next in rotation.
     fn sweep_one(&mut self) {
         self.look();
         let mut next = self.held.range(self.swept + 1..).map(|(number, _)| *number);
@@ -169,7 +169,7 @@ mod tests {
         }
     }
 
-    /// Grants of so many other clients, two each, and of the client 0.
+    /// Makes grants of this number of other clients, two each, and of client 0.
     fn crowd(others: u32) -> (AdapterGrants, Vec<ClientGrants>) {
         let mut grants = AdapterGrants::default();
         let mut askers: Vec<_> = (0..=others).map(|_| asker()).collect();
@@ -223,7 +223,7 @@ mod tests {
         assert!(grants.held.is_empty() && grants.index.is_empty());
     }
 
-    /// The asker's queue pair, which is another adapter's, changes after each grant.
+    /// The asker's queue pair, at another adapter, changes after each grant.
     #[test]
     fn what_another_adapter_takes_back_does_not_pile_up() {
         let mut grants = AdapterGrants::default();

@@ -1,4 +1,4 @@
-//! The engine from its pieces, and our half of its objects beside it.
+//! Assembles the engine from its records, and the daemon's half of its objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
@@ -155,7 +155,7 @@ fn fetch_again(recv: &mut WorkRing, most: u32) -> Option<RecvWr> {
     Some(crate::decode::receive(&slot, most))
 }
 
-/// A region, and our half of it unless it is a queue pair's data area.
+/// Restores a region, and its daemon's half unless it is a queue pair's data area.
 fn revive_region(
     place: &record::RegionRecord,
     contexts: &Slots<Context>,
@@ -217,7 +217,7 @@ fn revive_region(
     }
 }
 
-/// For regions of clients that are let go: nobody reaches them any more.
+/// A region of no memory, for clients that are let go: nobody reaches it any more.
 fn nowhere(users: &Users) -> Option<Region> {
     let file = std::fs::File::open("/dev/null").ok()?;
     let tenant = Arc::clone(&users.of(rustix::process::geteuid().as_raw()).tenant);
@@ -268,7 +268,7 @@ fn queue_pair(
 }
 
 impl Process {
-    /// Domains and attachments have no half of ours.
+    /// Counts protection domains, which have no daemon's half.
     fn count_domains(&mut self) {
         let recorded: Vec<u32> = match &self.recorder {
             Some(recorder) => recorder.numbers(Kind::Pd),
@@ -282,7 +282,7 @@ impl Process {
         }
     }
 
-    /// What belongs to clients that could not go on is freed as if they had hung up.
+    /// Frees the objects of clients that could not go on, as if these had hung up.
     fn let_orphans_go(&mut self) {
         let owners = self.core.hca.owners();
         for owner in owners {
@@ -292,8 +292,8 @@ impl Process {
         }
     }
 
-    /// Nobody knows which doorbells were taken, and who was told what: all rings are looked at, and whoever
-    /// waits for a completion is told that there may be one.
+    /// Nobody knows which doorbells were taken, and which notifications were given. So this looks at all rings, and
+    /// notifies every client that waits for a completion that there may be one.
     pub(super) fn wake_everything(&mut self) {
         let qps: Vec<u32> = self.qps.iter().map(|(id, _)| id).collect();
         qps.into_iter().for_each(|id| self.wake(QpId(id)));

@@ -1,7 +1,7 @@
-//! Records of clients as workers leave them: `corpus/records4.txt` is of what workers leave each other in format 4, and so on.
-//! Each line is a kind and the record's bytes. Whatever changes what they mean gives that format another number.
+//! Records of clients as workers leave them: `corpus/records4.txt` has those of format 4, and so on. Each line is a
+//! kind and the record's bytes. A change to their meaning gives the format another number.
 //!
-//! In format 4, a queue has a file of its own.
+//! In format 4, each queue has a file of its own.
 
 use std::fmt::Debug;
 use std::fs;
@@ -18,7 +18,7 @@ fn file(format: u32) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// Where a queue begins in its file in [`all`] records.
+/// Offset of a queue in its file in the records of [`all`].
 const OFFSET: u32 = 15 << 12;
 
 fn adapter() -> Adapter {
@@ -146,7 +146,7 @@ fn qp(offset: u32) -> Qp {
     }
 }
 
-/// What the records are called in the file, and their bytes now.
+/// The records by their names in the file, with their bytes as of now.
 fn all() -> Vec<(&'static str, Vec<u8>)> {
     let mut all = vec![
         ("Adapter", adapter().encode_to_vec()),
@@ -201,7 +201,7 @@ fn load(format: u32, offset: u32) {
     }
 }
 
-/// The numbers are in records, too.
+/// Records have the numbers of their kinds, too.
 #[test]
 fn kinds_keep_their_numbers() {
     let kinds = [

@@ -1,13 +1,13 @@
-//! What another process needs to go on for this one, written down as it changes.
+//! Records of what another process needs to go on for this one, written at each change.
 //!
 //! ```text
 //!   a request made or changed an object ──► its record ─┐
 //!   a message came further ──► progress of its queue pair, of completion queues ─┴─► commit ─► shown
 //! ```
-//! Descriptors are named by their numbers: the keeper shares its table of descriptors with the process that
-//! serves, so they stay open ([`vrdma_keep`]).
+//! Records name descriptors by number: the keeper shares its table of descriptors with the process that serves, so they
+//! stay open ([`vrdma_keep`]).
 //!
-//! What is read back is not trusted: see [`remembered`].
+//! Records that are read back are not trusted: see [`remembered`].
 
 mod assemble;
 #[cfg(test)]
@@ -27,7 +27,7 @@ use vrdma_keep::{Records, SlotId};
 pub use remembered::{Lost, Means, Remembered, Revived, Taken};
 pub(crate) use write::{Arrival, PlaceName};
 
-/// What a record is about. The numbers are in the records of processes that ended.
+/// The kinds of records. Their numbers are in the records of earlier processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]
 pub(crate) enum Kind {
@@ -43,9 +43,9 @@ pub(crate) enum Kind {
     Cq = 6,
     Srq = 7,
     Qp = 8,
-    /// How far a queue pair has come.
+    /// Progress of a queue pair.
     QpProgress = 9,
-    /// How many entries a completion queue has got.
+    /// Number of entries that a completion queue has got.
     CqProgress = 10,
     /// The ring and the staged receives of a shared receive queue.
     SrqProgress = 11,
@@ -53,14 +53,14 @@ pub(crate) enum Kind {
     Answer = 13,
     /// The receive of a message under way on a queue pair with a shared receive queue.
     Receive = 12,
-    /// The atomic that is about to be done.
+    /// The atomic that is about to be carried out.
     Intent = 14,
 }
 
-/// Kinds of processes' adapters, from 1 on.
+/// Kinds of process adapters, from 1 on.
 const OWN_KINDS: usize = 15;
 
-/// Those of other front ends follow.
+/// All kinds: those of other front ends follow.
 const KINDS: usize = 48;
 
 impl Kind {
@@ -85,13 +85,13 @@ impl Kind {
     }
 }
 
-/// The records of one adapter. Dropped, it removes them.
+/// The records of one adapter. Dropping this removes them.
 pub struct Recorder {
     records: Records,
-    /// Tells its records from those of other adapters, and of earlier ones at its port.
+    /// Tells this adapter's records from those of other adapters, and of earlier ones at its port.
     adapter: u32,
     slots: [Slots<SlotId>; KINDS],
-    /// Where a record is put together.
+    /// Buffer in which a record is put together.
     buffer: Vec<u8>,
 }
 
@@ -101,8 +101,8 @@ impl Recorder {
         Self::of(records, adapter)
     }
 
-    /// For an adapter of another front end with that name. Its other records have kinds of their own, from 16 to
-    /// 47. `None` if there is no room.
+    /// Makes the recorder of an adapter of another front end. Its other records have kinds of their own, from 16 to 47.
+    /// `None` if there is no room.
     pub fn named(records: Records, name: &str) -> Option<Self> {
         let mut recorder = Self::new(records);
         let record = record::Adapter {
@@ -122,7 +122,7 @@ impl Recorder {
         }
     }
 
-    /// Which objects have a record.
+    /// Numbers of the objects that have a record of a kind.
     fn numbers(&self, kind: Kind) -> Vec<u32> {
         self.slots[kind as usize].numbers(|_| true)
     }
@@ -142,7 +142,7 @@ impl Journal for Recorder {
             return false;
         };
         slots.put(id, slot);
-        // One that it has outgrown.
+        // Remove the old record, which the object has outgrown.
         old.into_iter().for_each(|slot| self.records.remove(slot));
         true
     }
@@ -171,7 +171,7 @@ impl Journal for Recorder {
 }
 
 impl Drop for Recorder {
-    /// The adapter is gone.
+    /// Removes all records: the adapter is gone.
     fn drop(&mut self) {
         for slots in &self.slots {
             slots

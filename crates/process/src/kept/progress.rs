@@ -1,7 +1,7 @@
-//! Writing down how far queues have come, with each message.
+//! Records of the progress of queues, written with each message.
 //!
-//! The request that makes a queue writes the first of it, and is refused without room. What is written later fits into
-//! the same place, but for receives under way; where one finds none, the adapter's records are given up.
+//! The request that makes a queue writes its first progress, and is refused without room. Later progress fits into the
+//! same place, except receives under way; if one finds no room, all records of the adapter are removed.
 
 use rustix::io::Errno;
 use vrdma_adapter::Journal;
@@ -13,8 +13,8 @@ use super::{Kind, record};
 use crate::Process;
 
 impl Process {
-    /// With a record that is behind, another process would do again what was done: rather none goes on for this
-    /// adapter.
+    /// Ends the records if one was not written. With an old record, another process would repeat what was done: better
+    /// that no process goes on for this adapter.
     pub(super) fn give_up_unless(&mut self, written: Result<(), Errno>) {
         if written == Err(Errno::NOMEM) {
             tracing::warn!(
@@ -25,13 +25,13 @@ impl Process {
         }
     }
 
-    /// How far a completion queue has come by now; without room the records end.
+    /// Records the progress of a completion queue; without room the records end.
     pub(crate) fn write_cq_progress(&mut self, id: CqId) {
         let written = self.put_cq_progress(id);
         self.give_up_unless(written);
     }
 
-    /// The same, `ENOMEM` without room.
+    /// As [`write_cq_progress`](Self::write_cq_progress), but returns `ENOMEM` without room.
     pub(super) fn put_cq_progress(&mut self, id: CqId) -> Result<(), Errno> {
         let Self { recorder, cqs, .. } = self;
         let (Some(recorder), Some(cq)) = (recorder, cqs.get(id.0)) else {
@@ -43,13 +43,13 @@ impl Process {
         recorded(recorder.put(Kind::CqProgress as u16, id.0, &bytes))
     }
 
-    /// How far a shared receive queue has come by now; without room the records end.
+    /// Records the progress of a shared receive queue; without room the records end.
     pub(crate) fn write_srq_progress(&mut self, id: SrqId) {
         let written = self.put_srq_progress(id);
         self.give_up_unless(written);
     }
 
-    /// The same, `ENOMEM` without room.
+    /// As [`write_srq_progress`](Self::write_srq_progress), but returns `ENOMEM` without room.
     pub(super) fn put_srq_progress(&mut self, id: SrqId) -> Result<(), Errno> {
         if self.recorder.is_none() {
             return Ok(());
@@ -67,13 +67,13 @@ impl Process {
         self.record(Kind::SrqProgress, id.0, &record)
     }
 
-    /// How far a queue pair has come by now; without room the records end.
+    /// Records the progress of a queue pair; without room the records end.
     pub(crate) fn write_qp_progress(&mut self, id: QpId) {
         let written = self.put_qp_progress(id);
         self.give_up_unless(written);
     }
 
-    /// The same, `ENOMEM` without room.
+    /// As [`write_qp_progress`](Self::write_qp_progress), but returns `ENOMEM` without room.
     pub(super) fn put_qp_progress(&mut self, id: QpId) -> Result<(), Errno> {
         let Self {
             recorder,

@@ -1,4 +1,4 @@
-//! The records. A field's number is for ever; a field that is not there has its default.
+//! The records. A field's number never changes; a missing field has its default.
 
 use prost::Message;
 
@@ -12,7 +12,7 @@ pub(super) struct Adapter {
     pub(super) frame: Vec<u8>,
 }
 
-/// A client: the numbers of its descriptors, and what it said hello with.
+/// A client: the numbers of its descriptors, and the contents of its hello.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Context {
     #[prost(uint32, tag = "1")]
@@ -33,7 +33,7 @@ pub(super) struct Context {
     pub(super) nonce_address: u64,
     #[prost(fixed64, tag = "9")]
     pub(super) nonce: u64,
-    /// The adapter whose socket it came by.
+    /// The adapter by whose socket the client came.
     #[prost(string, optional, tag = "10")]
     pub(super) only: Option<String>,
     #[prost(bool, tag = "11")]
@@ -41,7 +41,7 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// All of its descriptors.
+    /// All descriptors of the client.
     pub(super) fn descriptors(&self) -> Vec<i32> {
         let always = [
             self.socket,
@@ -61,7 +61,7 @@ pub(super) struct Answer {
     pub(super) code: u32,
     #[prost(uint32, tag = "2")]
     pub(super) number: u32,
-    /// 0 for a good one.
+    /// Errno of the answer; 0 for success.
     #[prost(int32, tag = "3")]
     pub(super) errno: i32,
     #[prost(bytes = "vec", tag = "4")]
@@ -81,7 +81,7 @@ pub(super) struct Channel {
     pub(super) pipe: i32,
 }
 
-/// Where a region is: the name that the engine's record of it has.
+/// The place of a region: its name in the engine's record of the region.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct RegionRecord {
     #[prost(uint32, tag = "1")]
@@ -91,7 +91,7 @@ pub(super) struct RegionRecord {
     pub(super) id: u32,
     #[prost(oneof = "Backing", tags = "2, 3, 4, 6")]
     pub(super) backing: Option<Backing>,
-    /// Whether its client has adopted it, and why not.
+    /// Whether the client has adopted the region, or why not.
     #[prost(uint32, tag = "7")]
     pub(super) adoption: u32,
 }
@@ -109,14 +109,14 @@ pub(super) enum Backing {
     Partly(Partly),
 }
 
-/// By its addresses, but for a part that is a file.
+/// Reached by its addresses, except a part that is a file.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct Partly {
     #[prost(message, required, tag = "1")]
     pub(super) client: Client,
     #[prost(message, required, tag = "2")]
     pub(super) file: File,
-    /// Where in the region the file begins.
+    /// Offset in the region at which the file begins.
     #[prost(uint64, tag = "3")]
     pub(super) start: u64,
 }
@@ -127,7 +127,7 @@ pub(super) struct Client {
     pub(super) address: u64,
     #[prost(uint64, tag = "2")]
     pub(super) length: u64,
-    /// Its process may put messages in place.
+    /// Whether the client's process may put messages in place.
     #[prost(bool, tag = "3")]
     pub(super) is_filled_by_owner: bool,
 }
@@ -140,7 +140,7 @@ pub(super) struct File {
     pub(super) offset: u64,
     #[prost(uint64, tag = "3")]
     pub(super) length: u64,
-    /// Where the region begins in that.
+    /// Offset of the region in the mapped range.
     #[prost(uint64, tag = "4")]
     pub(super) lead: u64,
     #[prost(bool, tag = "5")]
@@ -162,10 +162,10 @@ pub(super) struct Cq {
     pub(super) channel: Option<u32>,
     #[prost(uint64, tag = "6")]
     pub(super) cookie: u64,
-    /// Its area has room for messages.
+    /// Whether its area has room for messages.
     #[prost(bool, tag = "7")]
     pub(super) encloses: bool,
-    /// Where its area begins in the file.
+    /// Offset of its area in the file.
     #[prost(uint32, tag = "8")]
     pub(super) offset: u32,
 }
@@ -183,12 +183,12 @@ pub(super) struct Srq {
     pub(super) max_sge: u32,
     #[prost(uint64, tag = "5")]
     pub(super) cookie: u64,
-    /// Where its area begins in the file.
+    /// Offset of its area in the file.
     #[prost(uint32, tag = "6")]
     pub(super) offset: u32,
 }
 
-/// What changes of it with messages.
+/// The state of a shared receive queue that changes with messages.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct SrqProgress {
     #[prost(uint32, tag = "1")]
@@ -197,7 +197,7 @@ pub(super) struct SrqProgress {
     pub(super) limit: u32,
     #[prost(bool, tag = "3")]
     pub(super) dead: bool,
-    /// The engine's record: it has the receives that are staged.
+    /// The engine's record, with the receives that are staged.
     #[prost(bytes = "vec", tag = "4")]
     pub(super) engine: Vec<u8>,
 }
@@ -219,14 +219,14 @@ pub(super) struct Qp {
     pub(super) cookie: u64,
     #[prost(uint32, tag = "7")]
     pub(super) doorbell: u32,
-    /// The region over its data area.
+    /// The region for its data area.
     #[prost(uint32, tag = "8")]
     pub(super) data: u32,
     #[prost(uint32, tag = "9")]
     pub(super) data_key: u32,
     #[prost(uint32, tag = "10")]
     pub(super) id: u32,
-    /// Where its area begins in the file.
+    /// Offset of its area in the file.
     #[prost(uint32, tag = "11")]
     pub(super) offset: u32,
 }

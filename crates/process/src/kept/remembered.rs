@@ -1,7 +1,7 @@
-//! What the records of a process that ended say, sorted by adapter.
+//! The records of a process that ended, sorted by adapter.
 //!
-//! A client of which something is missing or wrong is let go, and its socket closed: its library tells its
-//! program that the device is gone. An adapter whose records do not go together loses all of its clients.
+//! A client with a missing or wrong record is let go, and its socket closed: its library tells the program that the
+//! device is gone. An adapter whose records contradict each other loses all its clients.
 
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
@@ -17,7 +17,7 @@ use crate::registry::Registry;
 use crate::sessions::OpenSession;
 use crate::{Process, ProcessSpec};
 
-/// What the records of a process that ended say, by adapter.
+/// The records of a process that ended, by adapter.
 #[derive(Debug, Default)]
 pub struct Remembered {
     adapters: BTreeMap<u32, Vec<Noted>>,
@@ -34,7 +34,7 @@ pub(super) struct Noted {
 }
 
 impl Noted {
-    /// `foreign` knows the records of other front ends.
+    /// The descriptors that the record names. `foreign` reads records of other front ends.
     fn descriptors(&self, foreign: impl Fn(u16, &[u8]) -> Vec<RawFd>) -> Vec<RawFd> {
         let bytes = &*self.bytes;
         let Some(kind) = Kind::from_number(self.kind) else {
@@ -53,7 +53,7 @@ impl Noted {
         numbers.unwrap_or_default()
     }
 
-    /// Of a region that is a file.
+    /// The descriptor of a region that is a file.
     fn file(&self) -> Vec<RawFd> {
         let place =
             region_name(&self.bytes).and_then(|name| record::RegionRecord::decode(&*name).ok());
@@ -70,7 +70,7 @@ impl Noted {
 pub struct Taken {
     /// Kind, number and contents of each.
     pub records: Vec<(u16, u32, Vec<u8>)>,
-    /// To go on with.
+    /// Recorder to go on with.
     pub recorder: Recorder,
 }
 
@@ -82,31 +82,31 @@ pub struct Revived {
     pub sessions: Vec<OpenSession>,
 }
 
-/// Why an adapter does not go on.
+/// The reasons why an adapter does not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Lost {
-    /// It has no description.
+    /// There is no description of the adapter.
     #[error("the record of the adapter itself is missing or damaged")]
     Adapter,
-    /// Its objects do not go together.
+    /// The adapter's objects contradict each other.
     #[error(transparent)]
     Engine(#[from] RestoreError),
 }
 
-/// What an adapter goes on with.
+/// The means for an adapter to go on.
 pub struct Means<'a> {
-    /// Where it is recorded from now on: where its records are.
+    /// The area that has the adapter's records, for those from now on.
     pub records: Records,
-    /// Its clients' users, and whom to trust.
+    /// The users of its clients, and which of them to trust.
     pub registry: &'a Registry,
-    /// What the process before has left open.
+    /// The descriptors that the earlier process has left open.
     pub inherited: &'a mut Inherited,
-    /// Makes numbers of objects that are gone stale.
+    /// Seed that makes numbers of objects that are gone stale.
     pub seed: u64,
 }
 
 impl Remembered {
-    /// Sorts records by adapter. Those of no adapter are removed.
+    /// Sorts records by adapter. Records that belong to no adapter are removed.
     pub fn new(found: Vec<Record>, records: &Records) -> Self {
         let mut remembered = Self::default();
         for record in found {
@@ -137,14 +137,14 @@ impl Remembered {
         remembered
     }
 
-    /// The numbers of all descriptors that the records name.
-    /// `foreign` finds those in records of other front ends.
+    /// Returns the numbers of all descriptors that the records name. `foreign` finds those in records of other front
+    /// ends.
     pub fn descriptors(&self, foreign: impl Fn(u16, &[u8]) -> Vec<RawFd>) -> Vec<RawFd> {
         let all = self.adapters.values().flatten();
         all.flat_map(|noted| noted.descriptors(&foreign)).collect()
     }
 
-    /// Removes what is left.
+    /// Removes the records that are left.
     pub fn forget(self, records: &Records) {
         let left = self.adapters.values().flatten();
         left.for_each(|noted| records.remove(noted.slot));
@@ -156,14 +156,14 @@ impl Remembered {
         self.by_name.contains_key(name)
     }
 
-    /// An adapter that goes on; `None` if nothing is recorded of one with that name. Records of one that
-    /// cannot are removed, and its clients' descriptors closed.
+    /// Restores an adapter; `None` if there are no records of that name. If the adapter cannot go on, its records are
+    /// removed, and its clients' descriptors closed.
     pub fn revive(&mut self, spec: ProcessSpec, means: Means<'_>) -> Option<Result<Revived, Lost>> {
         let (noted, recorder) = self.take_noted(&spec.name, &means.records)?;
         Some(Reviving::new(spec, &noted, means).finish(recorder))
     }
 
-    /// The records of an adapter of another front end, if there are some of one with that name.
+    /// Takes the records of an adapter of another front end, if there are some of that name.
     pub fn take(&mut self, name: &str, records: &Records) -> Option<Taken> {
         let (noted, recorder) = self.take_noted(name, records)?;
         let records = noted.into_iter().map(|it| (it.kind, it.id, it.bytes));

@@ -1,4 +1,4 @@
-//! Clients and their rings, as they were when a process ended.
+//! Restores clients and their rings as they were when a process ended.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -33,10 +33,10 @@ use crate::sessions::OpenSession;
 use crate::slabs::{Part, Slab};
 use crate::users::SessionSlot;
 
-/// An adapter between two lives.
+/// The state while an adapter is restored.
 pub(super) struct Reviving<'a, 'n> {
     pub(super) spec: ProcessSpec,
-    /// By kind, in the order of their numbers.
+    /// Records by kind, in the order of the objects' numbers.
     noted: BTreeMap<u16, Vec<&'n Noted>>,
     pub(super) means: Means<'a>,
     pub(super) contexts: Slots<Context>,
@@ -45,17 +45,17 @@ pub(super) struct Reviving<'a, 'n> {
     pub(super) srqs: Slots<Srq>,
     pub(super) rings: BTreeMap<u32, Rings>,
     pub(super) mrs: Regions,
-    /// By their numbers, with the client of each.
+    /// Slabs by the numbers of their descriptors, with the client of each.
     slabs: BTreeMap<RawFd, (u32, Arc<Slab>)>,
 }
 
-/// Where the memory of a queue is.
+/// The place of a queue's memory.
 struct InFile {
     file: RawFd,
     offset: u32,
 }
 
-/// A queue pair's memory and what its record says.
+/// A queue pair's memory, and its record.
 pub(super) struct Rings {
     pub(super) record: record::Qp,
     pub(super) plan: QpPlan,
@@ -104,8 +104,8 @@ impl<'a, 'n> Reviving<'a, 'n> {
         let frame = record::Adapter::decode(described).map_err(|_| Lost::Adapter)?;
         self.revive_contexts();
         self.revive_channels();
-        // Work queues show which slots are free. Completions are shown behind that: a program with a full queue posts
-        // again right after it polled.
+        // Work queues come first, since restoring them shows which slots are free. Completions are shown afterwards: a
+        // program with a full queue posts again right after it polled.
         self.revive_srqs();
         self.revive_rings();
         self.revive_cqs();
@@ -189,7 +189,7 @@ impl<'a, 'n> Reviving<'a, 'n> {
         Some(())
     }
 
-    /// If it was not recorded, the client asks again or has been answered.
+    /// Restores the last answer. If it was not recorded, the client asks again or has been answered.
     fn revive_answer(&mut self, owner: Owner) -> Option<Answered> {
         let record = record::Answer::decode(self.bytes(Kind::Answer, owner.0)?).ok()?;
         let header = Header {
@@ -227,7 +227,7 @@ impl<'a, 'n> Reviving<'a, 'n> {
         }
     }
 
-    /// The memory of a queue, if it is its owner's.
+    /// Restores the memory of a queue; `None` if it is not its owner's.
     fn revive_memory(&mut self, owner: u32, place: &InFile, bytes: u32) -> Option<Part> {
         let context = self.contexts.get_mut(owner)?;
         if let Entry::Vacant(vacant) = self.slabs.entry(place.file) {
@@ -352,7 +352,7 @@ impl<'a, 'n> Reviving<'a, 'n> {
     }
 }
 
-/// Bytes of a queue pair's progress that are ours; what follows is the engine's.
+/// Bytes of a queue pair's progress for this front end; the engine's follow.
 pub(super) const FRONT: usize = 9;
 
 fn capacity(words: &[u32]) -> Option<QpCapacity> {

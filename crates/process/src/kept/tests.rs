@@ -1,5 +1,5 @@
-//! What becomes of an adapter whose records find no room, of a client whose worker ended while it notified, and of
-//! notifications that find no room.
+//! Adapters whose records find no room, clients whose worker ended while it notified, and notifications that find no
+//! room.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, OwnedFd};
@@ -28,7 +28,7 @@ use crate::{Process, Turn};
 
 const OWNER: Owner = Owner(1);
 
-/// Records with room for so many small ones.
+/// Makes records with room for this number of small ones.
 fn room_for(small: u32) -> Records {
     let area = Area::create(Capacity { small, large: 2 }).unwrap();
     let (records, found, unsound) = Records::open(area.as_fd(), |_| 0).unwrap();
@@ -50,17 +50,17 @@ fn recorded_in(records: Records) -> Process {
     process
 }
 
-/// What the client's channel says with its queue.
+/// The cookie of the queue, as the client's channel gives it.
 const COOKIE: u64 = 7;
 const CHANNEL: u32 = 1;
 
-/// A client with a completion channel, whose read end it has.
+/// Adds a client with a completion channel, and returns the channel's read end.
 fn join(process: &mut Process) -> OwnedFd {
     let mut reads = join_with(process, OWNER, &[CHANNEL]);
     reads.remove(0)
 }
 
-/// A client with so many channels, whose read ends it has.
+/// Adds a client with channels, and returns their read ends.
 fn join_with(process: &mut Process, owner: Owner, channels: &[u32]) -> Vec<OwnedFd> {
     let user = Users::default().of(0);
     let nowhere = std::fs::File::open("/dev/null").unwrap();
@@ -93,7 +93,7 @@ fn run_deferred(process: &mut Process, now: Time) {
     process.run_deferred(Turn { memory, now });
 }
 
-/// The client's channel, whose pipe has no room any more.
+/// Fills the pipe of the client's channel.
 fn fill_pipe(process: &mut Process) -> ChannelOf {
     let full = ChannelOf {
         owner: OWNER,
@@ -105,7 +105,7 @@ fn fill_pipe(process: &mut Process) -> ChannelOf {
     full
 }
 
-/// One client leaves its pipe full beside another one with many channels: only the full one is tried again.
+/// One client leaves its pipe full, next to another client with many channels: only the full one is tried again.
 #[test]
 fn only_channels_without_room_are_tried_again() {
     let mut process = recorded_in(room_for(16));
@@ -131,7 +131,7 @@ fn only_channels_without_room_are_tried_again() {
     assert!(told[..bytes].ends_with(&COOKIE.to_ne_bytes()));
 }
 
-/// A channel that goes while its pipe is full leaves nothing behind that is tried for ever.
+/// A channel that goes while its pipe is full leaves nothing behind that would be tried for ever.
 #[test]
 fn a_full_channel_that_is_gone_is_forgotten() {
     let mut process = recorded_in(room_for(16));
@@ -145,7 +145,7 @@ fn a_full_channel_that_is_gone_is_forgotten() {
     assert!(process.full_channels.is_empty() && process.deferred_until().is_none());
 }
 
-/// A completion queue, as a client makes one.
+/// Adds a completion queue, as a client makes one.
 fn add_cq(process: &mut Process) -> CqId {
     let plan = plan();
     let memory = Slabs::default().grow(plan.bytes as usize).unwrap();
@@ -168,7 +168,7 @@ fn plan() -> CqPlan {
     CqPlan::new(16, true).unwrap()
 }
 
-/// Takes all room but for so many small records.
+/// Takes all room except that for `small` small records.
 fn leave_room_for(records: &Records, small: usize) {
     let mut taken = Vec::new();
     while let Ok(slot) = records.insert(1, 0, &[]) {
@@ -184,7 +184,7 @@ fn a_queue_without_room_for_its_progress_is_refused_and_the_others_stay_recorded
     let mut process = recorded_in(records.clone());
     let [first, second] = [add_cq(&mut process), add_cq(&mut process)];
     assert_eq!(process.record_cq(first), Ok(()));
-    // Enough for the queue, not for its progress.
+    // There is room for the queue, but not for its progress.
     leave_room_for(&records, 1);
     assert_eq!(process.record_cq(second), Err(Errno::NOMEM));
     process.forget_cq(second);
@@ -210,7 +210,7 @@ fn progress_that_finds_no_room_ends_the_records_of_the_adapter() {
     while records.insert(1, 0, &[]).is_ok() {}
     process.write_cq_progress(cq);
     assert!(!process.is_recorded());
-    // What it had is room again.
+    // The room of its records is free again.
     assert!(records.insert(1, 0, &[]).is_ok());
 }
 

@@ -1,4 +1,4 @@
-//! Writing records, as objects come, change and go.
+//! Writing records when objects come, change and go.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
@@ -16,11 +16,11 @@ use super::record::{self, Backing};
 use crate::Process;
 use crate::requests::backing::{Mapped, is_filled_by_owner};
 
-/// Where a region is: its name in the engine's record of it.
+/// The place of a region: its name in the engine's record of the region.
 pub(crate) struct PlaceName(record::RegionRecord);
 
 impl PlaceName {
-    /// Of a region that a client registers: in a file of which we map a part, or at its addresses.
+    /// The place of a region that a client registers: in a file of which a part is mapped here, or at its addresses.
     pub(crate) fn of(
         owner: Owner,
         request: &RegMr,
@@ -61,22 +61,22 @@ impl PlaceName {
     }
 }
 
-/// How a client came.
+/// The circumstances in which a client came.
 pub(crate) struct Arrival<'a> {
-    /// By which socket.
+    /// The client's socket.
     pub(crate) socket: BorrowedFd<'a>,
-    /// Where it put a nonce, and which.
+    /// Address of its nonce, and the nonce.
     pub(crate) said: (u64, u64),
-    /// The adapter whose socket it came by.
+    /// The adapter by whose socket it came.
     pub(crate) only: Option<&'a str>,
 }
 
-/// How a channel is numbered among those of all clients.
+/// Number of a channel among those of all clients.
 pub(super) fn channel_id(owner: Owner, channel: u32) -> u32 {
     owner.0 << 12 | channel
 }
 
-/// Nobody can go on for us with what is not recorded.
+/// The result of writing a record: an object without a record would be lost to a later process.
 pub(super) fn recorded(done: bool) -> Result<(), Errno> {
     done.then_some(()).ok_or(Errno::NOMEM)
 }
@@ -99,14 +99,14 @@ impl Process {
         recorded(recorder.put(kind as u16, id, &record.encode_to_vec()))
     }
 
-    /// The descriptors that it names stay open until this is committed: see [`discard`](Self::discard).
+    /// Removes a record. Descriptors that it names stay open until this is committed: see [`discard`](Self::discard).
     pub(crate) fn forget_record(&mut self, kind: Kind, id: u32) {
         if let Some(recorder) = &mut self.recorder {
             recorder.forget(kind as u16, id);
         }
     }
 
-    /// Drops an object when no record names its descriptors any more: their numbers may be others' then.
+    /// Drops an object once no record names its descriptors: other files may have their numbers then.
     pub(crate) fn discard(&mut self, object: impl Send + 'static) {
         if self.is_recorded() {
             self.discarded.push(Box::new(object));
@@ -122,7 +122,7 @@ impl Process {
         self.give_up_unless(written);
     }
 
-    /// A client has come, by that socket.
+    /// Records a client that has come.
     pub(crate) fn record_context(&mut self, owner: Owner, came: &Arrival<'_>) -> Result<(), Errno> {
         if self.recorder.is_none() {
             return Ok(());
@@ -155,7 +155,7 @@ impl Process {
         self.record(Kind::Channel, channel_id(owner, channel), &record)
     }
 
-    /// Without room for it, an answer may get lost with the process that gives it.
+    /// Records an answer. If there is no room, the answer may get lost with this process.
     pub(crate) fn record_answer(
         &mut self,
         owner: Owner,
@@ -182,13 +182,13 @@ impl Process {
         }
     }
 
-    /// Nobody goes on for this adapter any more: it is being removed.
+    /// Removes all records: no process goes on for this adapter any more, or it is being removed.
     pub fn end_records(&mut self) {
         self.core.hca.stop_intents();
         self.recorder = None;
     }
 
-    /// Atomics are written down before they are done.
+    /// Lets the engine record each atomic before it is carried out.
     pub(crate) fn log_intents(&mut self) {
         let beside = self.recorder.as_ref().and_then(Journal::beside);
         if let Some(beside) = beside {
@@ -197,7 +197,7 @@ impl Process {
         }
     }
 
-    /// The atomic that the process before was about to do is not done again if it was.
+    /// Concludes the atomic that the earlier process was about to carry out: it is not repeated if it was done.
     pub(super) fn conclude(&mut self, intent: &Intent) {
         let space = self.memory();
         if self.core.hca.conclude(intent, &space.view()) {
@@ -209,7 +209,7 @@ impl Process {
         }
     }
 
-    /// A client is gone, and its channels with it.
+    /// Removes the records of a client that is gone, and of its channels.
     pub(crate) fn forget_context(&mut self, owner: Owner) {
         let channels = self.contexts.get(owner.0).map(|context| {
             let numbers = context.channels.iter().map(|(number, _)| number);
@@ -242,7 +242,8 @@ impl Process {
         self.record_piece(Kind::Mr, id, Piece::Mr(id))
     }
 
-    /// A window's key was changed by a request. One that is gone has no record any more, and none is made.
+    /// Records a window whose key was changed by a request. A window that is gone has no record any more, and gets
+    /// none.
     pub(crate) fn write_window(&mut self, id: u32) {
         let written = self.record_window(id);
         self.give_up_unless(written);
@@ -262,7 +263,7 @@ impl Process {
         recorded(recorder.put(Kind::Mr as u16, id.0, &bytes.ok_or(Errno::NOENT)?))
     }
 
-    /// A region lies elsewhere now, which is not undone: without room the records end.
+    /// Records that a region lies elsewhere now. This is not undone: without room the records end.
     pub(crate) fn write_mr(&mut self, id: MrId, place: &PlaceName) {
         let written = self.record_mr(id, place);
         self.give_up_unless(written);
@@ -288,7 +289,7 @@ impl Process {
         self.put_cq_progress(id)
     }
 
-    /// A request has changed a completion queue, and is not undone: without room the records end.
+    /// Records the change of a completion queue by a request. This is not undone: without room the records end.
     pub(crate) fn write_cq(&mut self, id: CqId) {
         let written = self.record_cq(id);
         self.give_up_unless(written);
@@ -321,7 +322,7 @@ impl Process {
         self.forget_record(Kind::SrqProgress, id.0);
     }
 
-    /// A queue pair was made, or its owner has changed it.
+    /// Records a queue pair that was made, or changed by its owner.
     pub(crate) fn record_qp(&mut self, id: QpId) -> Result<(), Errno> {
         if self.recorder.is_none() {
             return Ok(());
@@ -347,7 +348,7 @@ impl Process {
         self.put_qp_progress(id)
     }
 
-    /// A request has changed a queue pair, and is not undone: without room the records end.
+    /// Records the change of a queue pair by a request. This is not undone: without room the records end.
     pub(crate) fn write_qp(&mut self, id: QpId) {
         let written = self.record_qp(id);
         self.give_up_unless(written);

@@ -1,4 +1,4 @@
-//! What memory a region is, and how it is reached: by its addresses in the client, as a file that is mapped here, or
+//! The memory of a region, and how it is reached: by its addresses in the client, as a file that is mapped here, or
 //! both.
 
 use std::collections::BTreeSet;
@@ -18,27 +18,27 @@ use crate::objects::Mr;
 use crate::quota::Kind;
 use crate::regions::Reached;
 
-/// A region, our half of it, and what the next worker is told.
+/// A region, its daemon's half, and its record for the next worker.
 pub(super) struct Backed {
     pub(super) region: Region,
     pub(super) mr: Mr,
     pub(super) place: PlaceName,
 }
 
-/// Which bytes of a region are those of its file.
+/// The bytes of a region that are in its file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Mapped {
-    /// All of them, which begin so many bytes behind the first one that is mapped.
+    /// All bytes.
     All {
-        /// See there.
+        /// Bytes between the first mapped byte and the region's first byte.
         lead: u64,
     },
-    /// Those at these offsets.
+    /// The bytes at these offsets.
     Part(Range<u64>),
 }
 
 impl Mapped {
-    /// `None`: none of them, or the file has not been mapped so that it could be told.
+    /// Compares the ranges of region and file. `None`: there is no file, or it is not mapped in a way that allows this.
     pub(crate) fn of(request: &RegMr) -> Option<Self> {
         let file = request.file;
         let start = request.address;
@@ -57,7 +57,7 @@ impl Mapped {
         }
     }
 
-    /// Where in the file the region's first byte is, or would be.
+    /// Offset in the file of the region's first byte, or where it would be.
     fn offset(&self, request: &RegMr) -> u64 {
         match self {
             Self::All { lead } => request.file.offset.wrapping_add(*lead),
@@ -76,7 +76,7 @@ pub(super) fn backed(
     let adoption = Adoption::from_number(request.adoption).ok_or(Errno::INVAL)?;
     let writable = access.contains(Access::LOCAL_WRITE);
     let may_keep = may_keep(asker)?;
-    // A file that could not be kept would be lost to whoever goes on after this process.
+    // A process that goes on after this one would lack a file that was not kept.
     let usable = may_keep || !asker.process.is_recorded();
     let mapped = Mapped::of(request).filter(|_| usable && may_map(asker, request.file.length));
     let client = client_region(asker, request)?;
@@ -120,7 +120,7 @@ fn way(region: &Region) -> Reached {
     }
 }
 
-/// Whether a descriptor of a file is kept: for others who reach it by themselves, and for the next worker.
+/// Whether to keep a descriptor of a file: for others that reach it directly, and for the next worker.
 fn may_keep(asker: &mut Asker<'_>) -> Result<bool, Errno> {
     let is_recorded = asker.process.is_recorded();
     let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
@@ -128,8 +128,8 @@ fn may_keep(asker: &mut Asker<'_>) -> Result<bool, Errno> {
     Ok(has_room && (is_recorded || context.grants.is_some()))
 }
 
-/// Whether there is room for a file of so many bytes. Without, the region is reached by its addresses, which is
-/// slower, so the log is not told.
+/// Whether the quotas have room for a file of that many bytes. Without room, the region is reached by its addresses,
+/// which is slower, so nothing is logged.
 fn may_map(asker: &mut Asker<'_>, bytes: u64) -> bool {
     let costs = file_cost(bytes);
     let mut costs = costs.iter();
@@ -137,7 +137,7 @@ fn may_map(asker: &mut Asker<'_>, bytes: u64) -> bool {
     holdings.is_ok_and(|holdings| costs.all(|(kind, count)| holdings.has_room(*kind, *count)))
 }
 
-/// The file behind the region, if it is one that can be mapped without harm.
+/// Maps the file behind the region, if this can do no harm.
 fn file_region(
     request: &RegMr,
     mapped: &Mapped,
@@ -153,8 +153,8 @@ fn file_region(
     is_in_memory(fd).then(region)?
 }
 
-/// Whether received messages may be left to the client, who puts them in place when it polls: peers cannot look at
-/// the region, nor write it meanwhile. On-demand memory may not be there, which only our own accesses survive.
+/// Whether received messages may be left to the client, which puts them in place when it polls: peers can neither see
+/// nor write the region meanwhile. On-demand memory may be absent, and only the daemon's own accesses survive that.
 pub(crate) fn is_filled_by_owner(request: &RegMr) -> bool {
     const OF_OTHERS: u32 =
         bit::REMOTE_WRITE | bit::REMOTE_READ | bit::REMOTE_ATOMIC | bit::MW_BIND | bit::ON_DEMAND;

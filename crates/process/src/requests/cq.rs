@@ -17,10 +17,10 @@ use crate::objects::Cq;
 use crate::quota::Kind;
 use crate::slabs::Part;
 
-/// The end of a pipe.
+/// The cost of a channel: one end of a pipe.
 pub(crate) const CHANNEL: [Cost; 1] = [(Kind::Descriptor, 1)];
 
-/// Beside its memory.
+/// The cost of a queue, without its memory.
 pub(crate) const CQ: [Cost; 1] = [(Kind::Cq, 1)];
 
 pub(super) fn create_channel(
@@ -122,7 +122,7 @@ fn count_user(asker: &mut Asker<'_>, channel: Option<u32>, count: impl FnOnce(&m
     }
 }
 
-/// Moves what the client has not polled into a new ring.
+/// Moves the entries that the client has not polled into a new ring.
 pub(super) fn resize(asker: &mut Asker<'_>, request: ResizeCq) -> OutcomeWithFds<ResizeCq> {
     let cq = asker.process.cqs.get(request.cq);
     asker.own(cq.map(|cq| cq.owner))?;
@@ -148,7 +148,7 @@ pub(super) fn resize(asker: &mut Asker<'_>, request: ResizeCq) -> OutcomeWithFds
     Ok((reply, vec![fd]))
 }
 
-/// A ring in that memory, which has what the client has not polled of the one before.
+/// Makes a ring in that memory, with the entries of the old one that the client has not polled.
 fn unload(
     asker: &mut Asker<'_>,
     id: CqId,

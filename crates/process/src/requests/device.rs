@@ -1,4 +1,4 @@
-//! What the device can do.
+//! Queries of the device's capabilities.
 
 use rustix::io::Errno;
 use vrdma_provider::message::{DeviceReply, GidReply, PortReply, QueryDevice, QueryGid, QueryPort};
@@ -22,10 +22,10 @@ const ACTIVE: u32 = 4;
 const MTU_4096: u32 = 5;
 /// Link up.
 const LINK_UP: u8 = 5;
-/// 8 lanes at 100 Gb/s: a number for programs that ask for one, such as UCX, which weighs its ways by it. What each rank
-/// of a host has of it must be more than what UCX takes its own copies for, or large messages are cut into pieces of
-/// 8 KiB where one READ would do: 7 GB/s are too little for UCX 1.18. No rank waits for a port; what they share is the
-/// host's memory. pyverbs takes 12X for an invalid width.
+/// 8 lanes at 100 Gb/s: a number for programs that ask for one, such as UCX, which weighs its transports by it. The
+/// share of each rank of a host must exceed the speed that UCX assumes for its own copies, or UCX cuts large messages
+/// into pieces of 8 KiB where one READ would do: 7 GB/s are too little for UCX 1.18. No rank waits for a port; the
+/// ranks share only the host's memory. pyverbs takes 12X for an invalid width.
 const WIDTH_8X: u8 = 4;
 const SPEED_NDR: u8 = 128;
 /// `IBV_PORT_CM_SUP`, `IBV_PORT_IP_BASED_GIDS`.
@@ -57,7 +57,7 @@ pub(super) fn query(_: &mut Asker<'_>, _: QueryDevice) -> Outcome<QueryDevice> {
     })
 }
 
-/// This crate's version, as `fw_ver` packs it.
+/// This crate's version, packed as in `fw_ver`.
 fn version() -> u64 {
     let part = |text: &str| text.parse().unwrap_or(0u64);
     part(env!("CARGO_PKG_VERSION_MAJOR")) << 32

@@ -12,7 +12,7 @@ use crate::kept::Arrival;
 use crate::{FIRST_OWNER, Process, Turn, limits};
 
 impl Process {
-    /// A context for a client that came by that socket, and the descriptors of the hello's reply.
+    /// Makes a context for a client that came by `socket`, and the descriptors of the hello's reply.
     pub(crate) fn open(
         &mut self,
         joining: Joining,
@@ -38,13 +38,13 @@ impl Process {
         Ok((owner, fds))
     }
 
-    /// What wakes the daemon for this client.
+    /// The event that wakes the daemon for this client.
     pub fn doorbell_event(&self, owner: Owner) -> Option<BorrowedFd<'_>> {
         Some(self.contexts.get(owner.0)?.doorbells.wake())
     }
 
-    /// The client is gone: nobody reaches anything of it any more. What it had is freed in later polls,
-    /// and only then given back to its user's quota. Peers find out by their own timers.
+    /// Ends a client: from now on nobody reaches its objects. They are freed in later polls, and only then given back
+    /// to the user's quota. Peers find out by their own timers.
     pub fn close(&mut self, owner: Owner, now: Time) {
         self.publish_now(now);
         self.core.hca.retire_owner(owner);
@@ -58,7 +58,7 @@ impl Process {
         }
     }
 
-    /// The smallest number that neither a client has nor one that is still leaving.
+    /// The smallest number that no client has, also none that is still leaving.
     fn vacant_context(&self) -> u32 {
         let mut number = self.contexts.vacant(FIRST_OWNER);
         while self.leaving.contains_key(&Owner(number)) {
@@ -67,7 +67,7 @@ impl Process {
         number
     }
 
-    /// Shows the clients what the engine has to say: a request may have made it say something.
+    /// Shows the clients the engine's completions and events: a request may have caused some.
     pub fn publish_now(&mut self, now: Time) {
         let space = self.memory();
         let memory = &space.view();

@@ -20,17 +20,17 @@ use crate::kept::{Kind as Record, PlaceName};
 use crate::objects::Mr;
 use crate::quota::Kind;
 
-/// Known, and without a meaning here.
+/// Known bits without a meaning here.
 const ACCESS_IGNORED: u32 = bit::ZERO_BASED | bit::ON_DEMAND | bit::HUGETLB;
 /// `IBV_ACCESS_OPTIONAL_RANGE`: hints such as relaxed ordering.
 const ACCESS_OPTIONAL: u32 = 0x3ff0_0000;
 
 pub(crate) const PD: [Cost; 1] = [(Kind::Pd, 1)];
 
-/// A region or a window.
+/// The cost of a region or a window.
 pub(crate) const MR: [Cost; 1] = [(Kind::Mr, 1)];
 
-/// What a region costs of which so many bytes are a file.
+/// The cost of a region with that many bytes in a file.
 pub(super) fn file_cost(bytes: u64) -> [Cost; 3] {
     let one = u64::from(bytes > 0);
     [
@@ -40,7 +40,7 @@ pub(super) fn file_cost(bytes: u64) -> [Cost; 3] {
     ]
 }
 
-/// What our half of a region costs.
+/// The cost of a region with its daemon's half.
 pub(crate) fn cost(mr: &Mr) -> [Cost; 4] {
     let [file, bytes, mapping] = file_cost(mr.mapped);
     let kept = (Kind::Descriptor, u64::from(mr.file.is_some()));
@@ -72,19 +72,19 @@ pub(super) fn dealloc_pd(asker: &mut Asker<'_>, request: DeallocPd) -> Outcome<D
     Ok(Done {})
 }
 
-/// The rights that a mask names; bits that would change what a registration means are refused.
+/// Decodes the rights in a mask; bits that would change the meaning of a registration are refused.
 pub(super) fn access(flags: u32) -> Result<Access, Errno> {
     Access::from_bits(flags & !(ACCESS_IGNORED | ACCESS_OPTIONAL)).ok_or(Errno::INVAL)
 }
 
-/// What the engine is told of a region, and our half of it.
+/// The region for the engine, and its daemon's half.
 fn spec(
     asker: &mut Asker<'_>,
     request: &RegMr,
     fds: Vec<OwnedFd>,
 ) -> Result<(MrSpec<Region>, Mr, PlaceName), Errno> {
     let access = access(request.access)?;
-    // Implicit on-demand registration is 0 to the end.
+    // Implicit on-demand registration is from 0 to the end.
     let last = request.length.saturating_sub(1);
     request.address.checked_add(last).ok_or(Errno::INVAL)?;
     let Backed { region, mr, place } = backed(asker, request, access, fds.into_iter().next())?;
@@ -148,7 +148,7 @@ pub(super) fn reregister(
     Ok(reply(keys))
 }
 
-/// Messages for a region that its client has not put in place: it will not find the region any more.
+/// Puts in place the messages for a region that its client has not put in place: later it could not find the region.
 fn put_in_place(asker: &mut Asker<'_>, id: MrId) {
     let space = asker.process.memory();
     let Process { core, cqs, mrs, .. } = &mut *asker.process;
@@ -171,8 +171,8 @@ fn put_in_place(asker: &mut Asker<'_>, id: MrId) {
     }
 }
 
-/// Nothing may be written to a region that goes. The client is to ask again while a peer uses it, or a copy of its memory is
-/// late: others are never under way while requests are served.
+/// Whether a region may go: nothing may be written to it afterwards. The client is to ask again while a peer uses the
+/// region, or a copy of its memory is late; other copies are never under way while requests are served.
 fn may_leave(asker: &mut Asker<'_>, id: MrId) -> Result<(), Errno> {
     match asker.process.is_in_use(id) || is_late(asker) {
         true => Err(Errno::AGAIN),

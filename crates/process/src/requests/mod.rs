@@ -1,4 +1,4 @@
-//! Requests of an open client: tables of codes, and what creates and destroys objects.
+//! Requests of an open client: dispatch by code, and the handlers that create and destroy objects.
 
 pub(crate) mod backing;
 pub(crate) mod cq;
@@ -23,13 +23,13 @@ use super::holdings::Holdings;
 use super::quota::Kind;
 use super::slabs::Part;
 
-/// What a handler answers.
+/// The result of a handler.
 type Outcome<T> = Result<<T as Call>::Reply, Errno>;
 
-/// The same with descriptors.
+/// The result of a handler, with descriptors.
 type OutcomeWithFds<T> = Result<(<T as Call>::Reply, Vec<OwnedFd>), Errno>;
 
-/// Who asks whom.
+/// The client that asks, and the adapter that it asks.
 struct Asker<'a> {
     process: &'a mut Process,
     owner: Owner,
@@ -110,11 +110,11 @@ fn with_fds<T: Call>(
     Ok(Answer::new::<T>(&body, fds))
 }
 
-/// So much of a kind.
+/// A kind, and how much of it.
 pub(crate) type Cost = (Kind, u64);
 
 impl Asker<'_> {
-    /// Objects of others do not exist for the asker.
+    /// Checks that an object is the asker's: objects of others do not exist for it.
     fn own(&self, owner: Option<Owner>) -> Result<(), Errno> {
         (owner == Some(self.owner))
             .then_some(())
@@ -129,7 +129,7 @@ impl Asker<'_> {
         Ok(&mut self.context()?.holdings)
     }
 
-    /// Memory for a queue, with what it costs, until [`end_memory`](Self::end_memory).
+    /// Takes memory for a queue, and its cost, until [`end_memory`](Self::end_memory).
     fn take_memory(&mut self, bytes: u32) -> Result<Part, Errno> {
         let bytes = bytes as usize;
         let slabs = &mut self.context()?.slabs;
@@ -143,7 +143,7 @@ impl Asker<'_> {
         Ok(part)
     }
 
-    /// What was made in that memory. If it was not made, the memory ends.
+    /// Passes on the object that was made in that memory; if it was not made, ends the memory.
     fn or_end_memory<T>(&mut self, made: Result<T, Errno>, memory: &Part) -> Result<T, Errno> {
         if made.is_err() {
             self.end_memory(memory)?;
@@ -151,13 +151,13 @@ impl Asker<'_> {
         made
     }
 
-    /// The queue in that memory has ended.
+    /// Ends the memory of a queue that has ended.
     fn end_memory(&mut self, memory: &Part) -> Result<(), Errno> {
         let given_back = self.context()?.slabs.end(memory);
         given_back.map_or(Ok(()), |cost| self.give(&cost))
     }
 
-    /// Refuses what is beyond a quota.
+    /// Refuses costs that exceed a quota.
     fn afford(&mut self, costs: &[Cost]) -> Result<(), Errno> {
         let holdings = self.holdings()?;
         let mut costs = costs.iter();
@@ -182,7 +182,7 @@ impl Asker<'_> {
     }
 }
 
-/// The engine's refusals as verbs name them.
+/// The errno of verbs for an error of the engine.
 fn errno(error: Error) -> Errno {
     match error {
         Error::InvalidHandle => Errno::NOENT,

@@ -22,10 +22,10 @@ use crate::queue_pairs::Entry;
 use crate::quota::Kind;
 use crate::slabs::Part;
 
-/// A queue pair in one group.
+/// The cost of a queue pair in one group.
 const ATTACHMENT: [Cost; 1] = [(Kind::Attachment, 1)];
 
-/// Beside its memory.
+/// The cost of a queue pair, without its memory.
 pub(crate) const QP: [Cost; 1] = [(Kind::Qp, 1)];
 
 pub(super) fn create(asker: &mut Asker<'_>, request: CreateQp) -> OutcomeWithFds<CreateQp> {
@@ -80,7 +80,7 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateQp) -> OutcomeWithFds
     Ok((reply, vec![fd]))
 }
 
-/// What the engine has of a queue pair.
+/// The engine's half of a queue pair.
 struct Made {
     id: QpId,
     qpn: Qpn,
@@ -115,7 +115,7 @@ fn spec(request: &CreateQp) -> Result<QpSpec, Errno> {
     })
 }
 
-/// The data area as a region that work requests of this PD can only read; its addresses are offsets.
+/// Registers the data area as a region that work requests of this PD can only read; its addresses are offsets.
 fn register_data(
     asker: &mut Asker<'_>,
     pd: PdId,
@@ -183,8 +183,8 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyQp) -> Outcome<Dest
     remove(asker, request)
 }
 
-/// Its buffers are the program's again when the request is answered, and a copy that is late would still be written there. The
-/// client is to ask again.
+/// Whether a queue pair may end: its buffers are the program's again after the answer, and a late copy would still be
+/// written there. The client is to ask again.
 fn may_end(asker: &mut Asker<'_>) -> Result<(), Errno> {
     match memory::is_late(asker) {
         true => Err(Errno::AGAIN),
@@ -227,7 +227,7 @@ pub(super) fn attach(asker: &mut Asker<'_>, request: AttachMcast) -> Outcome<Att
     }
     let attached = asker.process.core.hca.attach_mcast(id, group);
     attached.map_err(errno)?;
-    // One group more may need a larger place than the record has.
+    // With one more group the record may need more room than it has.
     if let Err(no_room) = asker.process.record_qp(id) {
         let _ = asker.process.core.hca.detach_mcast(id, group);
         asker.process.write_qp(id);
@@ -238,7 +238,7 @@ pub(super) fn attach(asker: &mut Asker<'_>, request: AttachMcast) -> Outcome<Att
     Ok(Done {})
 }
 
-/// How many queue pairs the asker's user has in a group, which has room for few.
+/// Number of the user's queue pairs in a group, which has room for few.
 fn attached_by_user(asker: &mut Asker<'_>, group: Gid) -> usize {
     let Ok(user) = asker.holdings().map(|holdings| Arc::clone(holdings.user())) else {
         return 0;

@@ -1,6 +1,6 @@
-//! Queue pair attributes between the library's layout and the engine's.
+//! Queue pair attributes, converted between the library's layout and the engine's.
 //!
-//! Attributes that the mask does not name hold garbage, so a value is only judged when it is named.
+//! Attributes that the mask does not name hold garbage, so only named values are checked.
 
 use rustix::io::Errno;
 use vrdma_provider::layout::AddressVector;
@@ -10,7 +10,7 @@ use vrdma_wire::{Mtu, Psn, Qkey, Qpn};
 
 use crate::decode::address;
 
-/// The attributes that the mask names; the others are meaningless.
+/// Decodes the attributes that the mask names; the others are meaningless.
 pub(super) fn parse(request: &ModifyQp) -> Result<(QpAttr, AttrMask), Errno> {
     let mask = AttrMask::from_bits(request.mask).ok_or(Errno::INVAL)?;
     let raw = &request.attributes;
@@ -34,7 +34,7 @@ fn state(code: u32) -> Result<QpState, Errno> {
     QpState::from_code(code).ok_or(Errno::INVAL)
 }
 
-/// The attributes of which any bits make a value; ranges are the engine's business.
+/// Decodes the attributes for which any bits make a value; the engine checks ranges.
 fn plain(raw: &QpAttributes) -> QpAttr {
     QpAttr {
         sqd_event: raw.en_sqd_async_notify != 0,
@@ -55,7 +55,7 @@ fn plain(raw: &QpAttributes) -> QpAttr {
     }
 }
 
-/// All attributes, for a query.
+/// Encodes all attributes, for a query.
 pub(super) fn encode(attr: &QpAttr) -> QpAttributes {
     QpAttributes {
         state: attr.state as u32,

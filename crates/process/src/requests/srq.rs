@@ -13,7 +13,7 @@ use super::{Asker, Cost, Outcome, OutcomeWithFds, errno};
 use crate::objects::Srq;
 use crate::quota::Kind;
 
-/// Beside its memory.
+/// The cost of a queue, without its memory.
 pub(crate) const SRQ: [Cost; 1] = [(Kind::Srq, 1)];
 
 pub(super) fn create(asker: &mut Asker<'_>, request: CreateSrq) -> OutcomeWithFds<CreateSrq> {
@@ -76,7 +76,7 @@ pub(super) fn modify(asker: &mut Asker<'_>, request: ModifySrq) -> Outcome<Modif
             srq.limit = request.limit;
         }
         asker.process.write_srq_progress(id);
-        // It may be below already.
+        // The queue may be below the limit already.
         asker.process.check_limit_now(id, asker.now);
     }
     Ok(Done {})

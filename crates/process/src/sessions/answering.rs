@@ -1,9 +1,10 @@
-//! Answers: each is given once, also if this process ends meanwhile and another one goes on.
+//! Answers: each is given once, also if this process ends and another one goes on.
 //!
 //! ```text
 //!   request in the socket ──carried out──► answer recorded ──► sent ──► request taken from the socket
 //! ```
-//! Whoever finds the request there finds its answer, too, and gives that again. Its library knows it by its number.
+//! A process that finds the request there finds its answer, too, and repeats it. The library recognises it by its
+//! number.
 
 use std::os::fd::AsFd;
 
@@ -15,7 +16,7 @@ use super::{Adapters, Here, Received};
 use crate::receive::{Taking, consume};
 use crate::session::{Answered, Session};
 
-/// Gives an answer, which is recorded first if another process would go on for this one.
+/// Gives an answer, recorded first if another process would go on for this one.
 pub(super) fn give(
     session: &mut Session,
     here: Here<'_>,
@@ -30,12 +31,12 @@ pub(super) fn give(
         process.record_answer(owner, header, &answered.answer);
         process.commit_records();
     }
-    // The descriptors of the one before may be closed: no record names them any more.
+    // The descriptors of the answer before may be closed: no record names them any more.
     session.answered = Some(answered);
     finish(session, here)
 }
 
-/// Sends the answer that was given, and takes the request that it answers.
+/// Sends the answer, and takes its request from the socket.
 pub(super) fn finish(session: &mut Session, here: Here<'_>) -> Result<Received, Errno> {
     let Some(Answered { header, answer }) = &session.answered else {
         return Ok(Received::Nothing);

@@ -1,5 +1,5 @@
-//! Sessions that go from shard to shard: one that says hello to the shard of the adapter that it names,
-//! one that has an adapter open along with it.
+//! Sessions that move between shards: with a hello, to the shard of the adapter that it names; with an open adapter,
+//! along with it.
 //!
 //! ```text
 //!   hello ──the directory names another shard──► OpeningSession ──► adopt there ──► open, or sent on once more
@@ -26,7 +26,7 @@ pub struct OpeningSession {
 }
 
 impl OpeningSession {
-    /// Its socket.
+    /// The session's socket.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.session.as_fd()
     }
@@ -37,17 +37,17 @@ impl OpeningSession {
 pub struct OpenSession(Session);
 
 impl OpenSession {
-    /// One that goes on for a process that has ended.
+    /// Makes a session that goes on for a process that has ended.
     pub(crate) fn resumed(session: Session) -> Self {
         Self(session)
     }
 
-    /// Its socket.
+    /// The session's socket.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 
-    /// As whom it has the adapter open.
+    /// The owner number with which it has the adapter open.
     pub fn owner(&self) -> Option<Owner> {
         Some(self.0.open?.1)
     }
@@ -73,8 +73,8 @@ impl Sessions {
         }
     }
 
-    /// Takes a session that was passed on, and answers its hello, or says where it has to go. `None` if
-    /// there is no room for it.
+    /// Takes a session that was passed on, and answers its hello, or returns where it has to go. `None` if there is no
+    /// room for it.
     pub fn adopt(
         &mut self,
         opening: OpeningSession,
@@ -108,7 +108,7 @@ impl Sessions {
         Some((id, served))
     }
 
-    /// The adapter moves to another shard, which [adopts](Self::adopt_open) its sessions.
+    /// Takes out the sessions of an adapter that moves to another shard, which [adopts](Self::adopt_open) them.
     pub fn take_of_adapter(&mut self, port: PortId) -> Vec<OpenSession> {
         let taken = self.sessions.take_at(port).into_iter();
         taken.map(OpenSession).collect()
@@ -117,7 +117,7 @@ impl Sessions {
     /// Takes a session of an adapter that has moved here.
     ///
     /// # Errors
-    /// The number of sessions is limited; whose it was.
+    /// There are too many sessions; the error is the session's owner.
     pub fn adopt_open(&mut self, session: OpenSession) -> Result<SessionId, Option<Owner>> {
         let owner = session.owner();
         self.sessions.put(session.0).ok_or(owner)

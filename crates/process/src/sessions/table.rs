@@ -1,5 +1,5 @@
-//! The sessions of a shard by number, and by the adapter that they have open: when one goes, nobody looks at those of
-//! others.
+//! The sessions of a shard, by number and by the adapter that they have open: when an adapter goes, the sessions of
+//! others are not looked at.
 
 use std::collections::BTreeSet;
 
@@ -10,19 +10,19 @@ use super::SessionId;
 use crate::limits;
 use crate::session::Session;
 
-/// See the module.
+/// The sessions of a shard.
 #[derive(Default)]
 pub(super) struct Table {
     sessions: Slots<Session>,
-    /// Each at the adapter that it has open; no more than there are sessions.
+    /// Sessions by the adapter that they have open; no more than there are sessions.
     open: BTreeSet<(PortId, SessionId)>,
-    /// How many were looked at.
+    /// How many sessions were looked at.
     #[cfg(test)]
     looks: std::cell::Cell<u64>,
 }
 
 impl Table {
-    /// A session, which ends if there are too many.
+    /// Adds a session; drops it if there are too many.
     pub(super) fn put(&mut self, session: Session) -> Option<SessionId> {
         let number = self.sessions.vacant(0);
         if number >= limits::SESSIONS {
@@ -40,12 +40,12 @@ impl Table {
         self.sessions.get(id.0)
     }
 
-    /// One that may open an adapter: [`note_opened`](Self::note_opened) is called afterwards.
+    /// Returns a session that may open an adapter: [`note_opened`](Self::note_opened) is to be called afterwards.
     pub(super) fn get_mut(&mut self, id: SessionId) -> Option<&mut Session> {
         self.sessions.get_mut(id.0)
     }
 
-    /// If the session has an adapter open, it is found there from now on.
+    /// Indexes the session by the adapter that it has open, if it has one.
     pub(super) fn note_opened(&mut self, id: SessionId) {
         let open = self.get(id).and_then(|session| session.open);
         if let Some((port, _)) = open {
@@ -61,14 +61,14 @@ impl Table {
         Some(session)
     }
 
-    /// Those that have an adapter open.
+    /// The sessions that have an adapter open.
     pub(super) fn at(&self, port: PortId) -> impl Iterator<Item = (SessionId, &Session)> {
         let all = (port, SessionId(0))..=(port, SessionId(u32::MAX));
         let ids = self.open.range(all).map(|(_, id)| *id);
         ids.filter_map(|id| Some((id, self.get(id)?)))
     }
 
-    /// Takes out those that have an adapter open.
+    /// Takes out the sessions that have an adapter open.
     pub(super) fn take_at(&mut self, port: PortId) -> Vec<Session> {
         let ids: Vec<SessionId> = self.at(port).map(|(id, _)| id).collect();
         ids.into_iter().filter_map(|id| self.take(id)).collect()
@@ -87,7 +87,7 @@ mod tests {
     use crate::receive::ForeignFile;
     use crate::users::{SessionSlot, Users};
 
-    /// A session of a user of its own.
+    /// Makes a session of a user of its own.
     fn session(number: u32, open: Option<PortId>) -> Session {
         let flags = SocketFlags::CLOEXEC;
         let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
@@ -109,7 +109,7 @@ mod tests {
         open.map(|(_, owner)| owner.0).collect()
     }
 
-    /// Sessions looked at when an adapter goes beside so many of another one.
+    /// Returns how many sessions are looked at when an adapter goes, next to others with another adapter.
     fn going(others: u32) -> u64 {
         let mut table = Table::default();
         for number in 0..others {

@@ -1,5 +1,5 @@
-//! Files in memory and their mappings, as the kernel makes them. Miri knows no shared mappings: its runs use the same stand-in
-//! as those of the room `memory`.
+//! Files in memory and their mappings, as the kernel makes them. Miri has no shared mappings: under it the same
+//! stand-in is used as in the room `memory`.
 
 #[cfg(miri)]
 #[path = "../../../memory/src/kernel/interpreted.rs"]
@@ -26,7 +26,7 @@ mod shipped {
         .union(SealFlags::GROW)
         .union(SealFlags::SEAL);
 
-    /// A file of so many zeros, whose size stays.
+    /// Makes a file of `length` zeros whose size cannot change.
     pub(in crate::area) fn create(name: &str, length: usize) -> io::Result<OwnedFd> {
         let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&fd, length as u64)?;
@@ -34,14 +34,14 @@ mod shipped {
         Ok(fd)
     }
 
-    /// Its size, if nobody can make it smaller; else none.
+    /// Returns the size of a file, and an error if somebody can make it smaller.
     pub(in crate::area) fn size_that_stays(fd: BorrowedFd<'_>) -> io::Result<u64> {
         let sealed = fcntl_get_seals(fd)?.contains(SealFlags::SHRINK);
         Ok(if sealed { fstat(fd)?.st_size as u64 } else { 0 })
     }
 
-    /// Maps its bytes from `offset` on, where the kernel likes: not for children, nor for core dumps, for which messages are
-    /// nothing.
+    /// Maps `length` bytes from `offset` on at an address that the kernel chooses. The mapping is left out of child
+    /// processes and core dumps, which have no use for messages.
     pub(in crate::area) fn map(
         fd: BorrowedFd<'_>,
         offset: usize,
@@ -54,16 +54,16 @@ mod shipped {
         for advice in [Advice::LinuxDontFork, Advice::LinuxDontDump] {
             // SAFETY: the advice concerns only the mapping just made, and no contents.
             let taken = unsafe { madvise(start, length, advice) };
-            // SAFETY: nobody else knows it.
+            // SAFETY: nobody else knows of the mapping.
             taken.inspect_err(|_| unsafe { unmap(start.cast(), length) })?;
         }
         Ok(start.cast())
     }
 
-    /// Makes whole pages zeros; those that are not locked give their memory back.
+    /// Zeroes whole pages, and frees the memory behind those that are not locked.
     ///
     /// # Safety
-    /// They are in a mapping of the caller's, and no reference to their bytes is used any more.
+    /// The pages are in a mapping of the caller's, and no reference to their bytes is used any more.
     pub(in crate::area) unsafe fn clear(start: *mut u8, length: usize) {
         // SAFETY: as the caller promises.
         let removed = unsafe { madvise(start.cast(), length, Advice::LinuxRemove) };
@@ -77,7 +77,7 @@ mod shipped {
     /// Ends a mapping.
     ///
     /// # Safety
-    /// It is a whole mapping of the caller's, to which no pointer is used any more.
+    /// `start` and `length` are a whole mapping of the caller's, to which no pointer is used any more.
     pub(in crate::area) unsafe fn unmap(start: *mut u8, length: usize) {
         // SAFETY: as the caller promises.
         let result = unsafe { munmap(start.cast(), length) };
@@ -85,7 +85,7 @@ mod shipped {
     }
 }
 
-/// See above for what these are.
+/// The functions are explained above.
 #[cfg(miri)]
 mod stand_in {
     use std::io;

@@ -20,7 +20,7 @@ pub struct CompletionQueue {
 }
 
 impl CompletionQueue {
-    /// Over the memory of a CQ, fresh or resized; refuses a geometry that does not fit it.
+    /// Makes the queue over the memory of a CQ, fresh or resized; refuses a geometry that does not fit this memory.
     pub fn new(area: Arc<Area>, ring: QueueGeometry) -> io::Result<Self> {
         super::check(&area, cq_header::BYTES, COMPLETION_BYTES, &ring)?;
         Ok(Self {
@@ -31,8 +31,8 @@ impl CompletionQueue {
         })
     }
 
-    /// The oldest entry. If it encloses a message, that is given to `put`, to be put in place before the daemon may
-    /// use its place again.
+    /// Takes the oldest entry. A message that the entry encloses is given to `put`, which puts it in place before the
+    /// daemon may use the entry's slot again.
     #[inline]
     pub fn poll(&mut self, put: impl FnOnce(&Completion, &Enclosed<'_>)) -> Option<Completion> {
         let entry = self.peek()?;
@@ -61,7 +61,7 @@ impl CompletionQueue {
         )
     }
 
-    /// Entries that it holds.
+    /// Entries that the queue holds.
     pub fn entries(&self) -> usize {
         self.ring.slots as usize
     }
@@ -71,20 +71,20 @@ impl CompletionQueue {
         self.consumer == self.word(cq_header::PRODUCER).load(SeqCst)
     }
 
-    /// Asks for a notification about the next entry, or the next solicited or failed one. Asking for
-    /// more replaces asking for less, never the other way round. Look once more afterwards: the daemon publishes entries and
-    /// looks whether it was asked, we the other way round.
+    /// Asks for a notification about the next entry, or about the next solicited or failed one. The stronger request
+    /// replaces the weaker, never the other way round. Poll once more afterwards: the daemon publishes entries and then
+    /// looks at the arming; the client arms and then looks for entries.
     pub fn arm(&self, what: u32) {
         self.word(cq_header::ARMED).fetch_max(what, SeqCst);
         one_order();
     }
 
-    /// Arms it no more: whether it was armed. For a daemon that is gone.
+    /// Disarms the queue and returns whether it was armed. For a daemon that is gone.
     pub fn disarm(&self) -> bool {
         self.word(cq_header::ARMED).swap(armed::NO, Relaxed) != armed::NO
     }
 
-    /// What is armed, for moving it to a resized queue.
+    /// Returns the arming, for moving it to a resized queue.
     pub fn armed(&self) -> u32 {
         self.word(cq_header::ARMED).load(Relaxed)
     }

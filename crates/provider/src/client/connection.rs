@@ -1,4 +1,4 @@
-//! One blocking call at a time.
+//! The connection to the daemon: one blocking call at a time.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,7 +15,7 @@ use rustix::net::{
 use crate::message::{Call, Header, PACKET_MAX, encode, parse, split};
 use crate::socket::{receive, send};
 
-/// Why a call has no answer.
+/// The reason why a call has no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CallError {
     /// The daemon refused with this errno.
@@ -27,7 +27,7 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// For `errno`; a lost connection is `EIO`, as for a device that was removed.
+    /// The errno to report; for a lost connection it is `EIO`, as for a device that was removed.
     pub fn raw_os_error(self) -> i32 {
         match self {
             Self::Refused(errno) => errno.raw_os_error(),
@@ -36,7 +36,7 @@ impl CallError {
     }
 }
 
-/// A good answer.
+/// A successful answer.
 #[derive(Debug)]
 pub struct Answer<R> {
     /// Its body.
@@ -49,7 +49,7 @@ pub struct Answer<R> {
 #[derive(Debug)]
 pub struct Connection {
     socket: OwnedFd,
-    /// Calls so far.
+    /// Number of calls so far.
     calls: AtomicU16,
 }
 
@@ -67,7 +67,7 @@ impl Connection {
         Ok(Self::new(socket))
     }
 
-    /// Over a socket that is connected already.
+    /// Makes a connection from a socket that is connected already.
     pub fn new(socket: OwnedFd) -> Self {
         Self {
             socket,
@@ -75,7 +75,7 @@ impl Connection {
         }
     }
 
-    /// Asks and waits. Calls must not overlap.
+    /// Sends a request and waits for the answer. Calls must not overlap.
     pub fn call<T: Call>(
         &self,
         request: &T,
@@ -93,7 +93,7 @@ impl Connection {
         }
     }
 
-    /// `None` for an answer to an earlier call, which a daemon that was restarted has repeated.
+    /// Returns `None` for an answer to an earlier call, which a restarted daemon has repeated.
     fn answer<T: Call>(&self, number: u16) -> Result<Option<Answer<T::Reply>>, CallError> {
         let packet = receive(self.socket.as_fd(), RecvFlags::empty()).map_err(CallError::Lost)?;
         let packet = packet.ok_or(CallError::Lost(Errno::PIPE))?;
@@ -118,7 +118,7 @@ impl Connection {
 }
 
 impl AsFd for Connection {
-    /// Readable when the daemon hung up.
+    /// Readable when the daemon has hung up.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

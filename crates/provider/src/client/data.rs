@@ -1,4 +1,4 @@
-//! Room in a send queue's data area.
+//! Space in a send queue's data area.
 //!
 //! ```text
 //!   tail .. head   pieces in use, in the order of their slots; cursors run free, place = cursor mod size
@@ -6,13 +6,13 @@
 
 use crate::DATA_ALIGN;
 
-/// Which bytes of a data area are in use.
+/// The bytes of a data area that are in use.
 #[derive(Debug)]
 pub(super) struct DataRing {
     size: u64,
     head: u64,
     tail: u64,
-    /// The head after the piece of each slot.
+    /// For each slot, the head after its piece.
     ends: Box<[u64]>,
 }
 
@@ -26,8 +26,8 @@ impl DataRing {
         }
     }
 
-    /// A contiguous piece for the next slot: its place. `None` if there is no room now, or if more than
-    /// `most` bytes were in use then.
+    /// Takes a contiguous piece for the next slot and returns its place. `None` if there is no room now, or if more
+    /// than `most` bytes would be in use then.
     pub(super) fn take(&mut self, length: u32, most: u32) -> Option<u32> {
         let length = u64::from(length.next_multiple_of(DATA_ALIGN));
         let place = self.head.checked_rem(self.size)?;
@@ -42,12 +42,12 @@ impl DataRing {
         Some((start % self.size) as u32)
     }
 
-    /// The slot was filled, with or without a piece.
+    /// Notes that the slot was filled, with or without a piece.
     pub(super) fn filled(&mut self, slot: u32) {
         self.ends[slot as usize] = self.head;
     }
 
-    /// All slots up to this one are free again.
+    /// Notes that all slots up to this one are free again.
     pub(super) fn freed(&mut self, slot: u32) {
         self.tail = self.ends[slot as usize];
     }

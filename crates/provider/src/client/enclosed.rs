@@ -7,7 +7,7 @@ use crate::atomics::Area;
 use crate::layout::{Buffer, Completion, EnclosedHeader, enclosed_bytes};
 use crate::message::QueueGeometry;
 
-/// See the module.
+/// A message that an entry of a completion queue encloses.
 #[derive(Debug)]
 pub struct Enclosed<'a> {
     area: &'a Area,
@@ -17,7 +17,7 @@ pub struct Enclosed<'a> {
 }
 
 impl<'a> Enclosed<'a> {
-    /// That of an entry; `None` if it is not inside the data area.
+    /// Finds the message of an entry; `None` if it is not inside the data area.
     #[inline]
     pub(super) fn of(area: &'a Area, ring: &QueueGeometry, entry: &Completion) -> Option<Self> {
         let end = entry.enclosed_at.checked_add(entry.enclosed_bytes)?;
@@ -35,13 +35,13 @@ impl<'a> Enclosed<'a> {
         })
     }
 
-    /// Whether it is the caller who puts it in place: else the daemon has.
+    /// Claims the message. Whether the caller has to put it in place: if not, the daemon has done so.
     #[inline]
     pub fn claim(&self) -> bool {
         self.area.u32(self.at).swap(1, AcqRel) == 0
     }
 
-    /// Its buffers, as the receive names them, each with what belongs there.
+    /// The message's buffers, as the receive names them, each with the bytes that belong there.
     #[inline]
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'a>> {
         let (area, at, buffers) = (self.area, self.at, self.buffers);
@@ -63,14 +63,14 @@ impl<'a> Enclosed<'a> {
 /// The part of a message for one buffer.
 #[derive(Debug)]
 pub struct Piece<'a> {
-    /// Where it belongs.
+    /// The buffer that the part belongs to.
     pub buffer: Buffer,
     area: &'a Area,
     from: usize,
 }
 
 impl Piece<'_> {
-    /// Puts it in place.
+    /// Copies the part to its place.
     ///
     /// # Safety
     /// `to` is writable for as many bytes as the buffer has.

@@ -28,7 +28,7 @@ use crate::atomics::Area;
 use crate::layout::queue_header;
 use crate::message::QueueGeometry;
 
-/// Where the oldest request is that the daemon has not done, which is taken out of the queue.
+/// Takes the oldest request that the daemon has not done out of the queue, and returns its place.
 fn take_back(area: &Area, ring: &QueueGeometry, producer: u32) -> Option<usize> {
     let word = area.u32(ring.header as usize + queue_header::CONSUMER);
     let consumer = word.load(Acquire);
@@ -41,7 +41,8 @@ fn take_back(area: &Area, ring: &QueueGeometry, producer: u32) -> Option<usize> 
     Some((ring.slots_at + slot * ring.stride) as usize)
 }
 
-/// Whether a queue's parts lie inside its area: a library of another version must fail and not crash.
+/// Checks that a queue's parts lie inside its area: with another version of the daemon the library must fail and not
+/// crash.
 fn check(area: &Area, header_bytes: usize, stride: u32, ring: &QueueGeometry) -> io::Result<()> {
     let slots = u64::from(ring.slots) * u64::from(ring.stride);
     let ends = [

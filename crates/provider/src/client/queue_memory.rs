@@ -1,4 +1,4 @@
-//! The memory of a queue in the program.
+//! The memory of a queue, as the program maps it.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -9,16 +9,16 @@ use crate::message::QueueGeometry;
 
 const PAGE: u32 = 4096;
 
-/// The pages of a file that a queue lies in, and not those of others.
+/// The pages of a file that hold one queue, without the pages of other queues.
 #[derive(Debug)]
 pub struct QueueMemory {
     area: Arc<Area>,
-    /// Where they begin in the file.
+    /// Offset of the first page in the file.
     from: u32,
 }
 
 impl QueueMemory {
-    /// From the page of its header up to byte `end`.
+    /// Maps the file from the page of the queue's header up to byte `end`.
     pub fn map(fd: BorrowedFd<'_>, header: u32, end: u32) -> io::Result<Self> {
         let from = header - header % PAGE;
         let length = end.checked_sub(from).ok_or(io::ErrorKind::InvalidData)?;
@@ -29,12 +29,12 @@ impl QueueMemory {
         })
     }
 
-    /// Them.
+    /// The mapped pages.
     pub fn area(&self) -> Arc<Area> {
         Arc::clone(&self.area)
     }
 
-    /// Where a queue, whose place in the file the daemon told, is in them.
+    /// Converts a queue's place in the file, as the daemon told it, to its place in these pages.
     pub fn place(&self, in_file: QueueGeometry) -> io::Result<QueueGeometry> {
         in_file
             .shifted_back(self.from)

@@ -18,7 +18,7 @@ pub struct ReceiveQueue {
 }
 
 impl ReceiveQueue {
-    /// Over the memory of a queue pair or SRQ; refuses a geometry that does not fit it.
+    /// Makes the queue over the memory of a queue pair or SRQ; refuses a geometry that does not fit this memory.
     pub fn new(area: Arc<Area>, ring: QueueGeometry) -> io::Result<Self> {
         super::check(&area, queue_header::BYTES, recv_stride(0), &ring)?;
         Ok(Self {
@@ -58,24 +58,24 @@ impl ReceiveQueue {
         Ok(())
     }
 
-    /// The daemon may take what was pushed; true if the queue pair's doorbell must be rung.
+    /// Lets the daemon take what was pushed. True if the queue pair's doorbell must be rung.
     #[inline]
     #[must_use]
     pub fn publish(&self) -> bool {
         self.word(queue_header::PRODUCER)
             .store(self.producer, SeqCst);
-        // The daemon sets the word and looks at the producer, we the other way round.
+        // The daemon sets the ring word and then looks at the producer; the client does it the other way round.
         one_order();
         self.word(queue_header::RING).load(SeqCst) != 0
     }
 
-    /// Takes back the oldest receive that was not used, of a daemon that is gone: its `wr_id`.
+    /// Takes back the oldest receive that was not used, after the daemon is gone, and returns its `wr_id`.
     pub fn take_back(&mut self) -> Option<u64> {
         let at = super::take_back(&self.area, &self.ring, self.producer)?;
         Some(self.area.get::<RecvHeader>(at).wr_id)
     }
 
-    /// The queue pair was reset: everything starts at zero.
+    /// Starts both indices at zero, after a reset of the queue pair.
     pub fn reset(&mut self) {
         self.producer = 0;
     }

@@ -24,7 +24,7 @@ pub struct SendQueue {
 }
 
 impl SendQueue {
-    /// Over the memory of a queue pair; refuses a geometry that does not fit it.
+    /// Makes the queue over the memory of a queue pair; refuses a geometry that does not fit this memory.
     pub fn new(area: Arc<Area>, ring: QueueGeometry) -> io::Result<Self> {
         super::check(&area, queue_header::BYTES, send_stride(0), &ring)?;
         let data = DataRing::new(ring.data_bytes, ring.slots);
@@ -62,8 +62,8 @@ impl SendQueue {
         Ok(())
     }
 
-    /// Posts a request whose payload is copied now. Payload that is not longer than the inline size of
-    /// the queue pair finds room whenever a slot is free.
+    /// Posts a request whose payload is copied now. Payload up to the inline size of the queue pair finds room whenever
+    /// a slot is free.
     ///
     /// # Safety
     /// Every buffer is readable.
@@ -77,8 +77,8 @@ impl SendQueue {
         unsafe { self.push_bytes(header, buffers, u32::MAX) }
     }
 
-    /// The same for payload that could be read from `buffers` too: it leaves room for inline payload,
-    /// and `Full` then means no more than that [`push`](Self::push) is to be used instead.
+    /// As [`push_copied`](Self::push_copied), for payload that the daemon could also read from `buffers`: leaves room
+    /// for inline payload. `Full` then means no more than that [`push`](Self::push) is to be used instead.
     ///
     /// # Safety
     /// Every buffer is readable.
@@ -129,7 +129,7 @@ impl SendQueue {
         Ok(())
     }
 
-    /// Room for payload; what the daemon has freed is looked up when there seems to be none.
+    /// Takes room for payload. If there seems to be none, looks up what the daemon has freed.
     fn place(&mut self, length: u32, most: u32) -> Option<u32> {
         if let Some(place) = self.data.take(length, most) {
             return Some(place);
@@ -138,20 +138,20 @@ impl SendQueue {
         self.data.take(length, most)
     }
 
-    /// Whether the daemon has done all that was ever pushed.
+    /// Whether the daemon has done everything that was ever pushed.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.producer == self.word(queue_header::CONSUMER).load(Acquire)
     }
 
-    /// The daemon may take what was pushed: ring afterwards.
+    /// Lets the daemon take what was pushed: ring afterwards.
     #[inline]
     pub fn publish(&self) {
         self.word(queue_header::PRODUCER)
             .store(self.producer, Release);
     }
 
-    /// Takes back the oldest request that was not done, of a daemon that is gone.
+    /// Takes back the oldest request that was not done, after the daemon is gone.
     pub fn take_back(&mut self) -> Option<SendHeader> {
         let at = super::take_back(&self.area, &self.ring, self.producer)?;
         Some(self.area.get(at))
@@ -163,15 +163,15 @@ impl SendQueue {
         self.ring.slots - self.producer.wrapping_sub(self.consumer)
     }
 
-    /// The queue pair was reset: everything starts at zero.
+    /// Starts both indices at zero, after a reset of the queue pair.
     pub fn reset(&mut self) {
         (self.producer, self.consumer) = (0, 0);
         self.data.reset();
     }
 
-    /// Where the next slot is.
+    /// Returns the place of the next slot.
     fn slot(&mut self) -> Result<usize, Full> {
-        // Looking seldom keeps the daemon's cache line where it is.
+        // Reading the daemon's index seldom leaves its cache line with the daemon.
         if self.producer.wrapping_sub(self.consumer) * 2 >= self.ring.slots {
             self.refresh();
         }

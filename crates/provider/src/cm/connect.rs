@@ -1,17 +1,17 @@
-//! Calls and answers.
+//! Connection requests and the answers to them.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::message::Name;
 
-/// Bytes of private data at most, those of an RTU.
+/// Most bytes of private data: those of an RTU.
 pub const PRIVATE_MAX: usize = 224;
 
 /// Private data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct PrivateData {
-    /// Bytes that mean something.
+    /// Bytes that are in use.
     pub length: u32,
     /// Zero.
     pub reserved: u32,
@@ -30,7 +30,7 @@ impl Default for PrivateData {
 }
 
 impl PrivateData {
-    /// `None` if it is too long.
+    /// Copies `data`; `None` if it is too long.
     pub fn new(data: &[u8]) -> Option<Self> {
         let mut private = Self {
             length: data.len() as u32,
@@ -40,7 +40,7 @@ impl PrivateData {
         Some(private)
     }
 
-    /// The bytes that mean something.
+    /// The bytes that are in use.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..PRIVATE_MAX.min(self.length as usize)]
     }
@@ -56,17 +56,17 @@ pub struct ConnectionParameters {
     pub qp_num: u32,
     /// Its key, for datagrams.
     pub qkey: u32,
-    /// READs and atomics answered at a time.
+    /// READs and atomics that this side answers at a time.
     pub responder_resources: u8,
-    /// READs and atomics outstanding.
+    /// READs and atomics that this side has outstanding.
     pub initiator_depth: u8,
-    /// Receives are counted.
+    /// Whether receives are counted (end-to-end flow control).
     pub flow_control: u8,
-    /// How often to repeat.
+    /// Number of retries.
     pub retry_count: u8,
-    /// How often to repeat when the receiver is not ready.
+    /// Number of retries when the receiver is not ready.
     pub rnr_retry_count: u8,
-    /// The queue pair has a shared receive queue.
+    /// Whether the queue pair has a shared receive queue.
     pub srq: u8,
     /// Zero.
     pub reserved: [u8; 2],
@@ -74,57 +74,57 @@ pub struct ConnectionParameters {
     pub private: PrivateData,
 }
 
-/// Calls.
+/// Sends a connection request.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct Connect {
-    /// Which.
+    /// The identifier.
     pub id: u64,
-    /// What is said.
+    /// Parameters for the peer.
     pub parameters: ConnectionParameters,
 }
 
-/// Answers a call with yes; for the caller itself: says that it is ready.
+/// Accepts a connection request; on the requesting side: says that it is ready.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct Accept {
-    /// Which.
+    /// The identifier.
     pub id: u64,
-    /// What is said; for a caller only the private data counts.
+    /// Parameters for the peer; on the requesting side only the private data counts.
     pub parameters: ConnectionParameters,
 }
 
-/// Answers every question for a datagram service at one adapter with this queue pair, without its
-/// program: whoever may be asked at any time has no thread that answers. Before it listens; questions at
-/// other adapters are answered with no. `ENODEV`: it is not bound there.
+/// Has the daemon answer all SIDR requests for a datagram service at one adapter with this queue pair, so that the
+/// program needs no thread for them. To be sent before the identifier listens; SIDR requests at other adapters are
+/// rejected. `ENODEV`: the identifier is not bound at that adapter.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct Offer {
-    /// Which.
+    /// The identifier.
     pub id: u64,
     /// Queue pair.
     pub qp_num: u32,
-    /// Its key; 0 for that of the port space.
+    /// Its Q_Key; 0 for that of the port space.
     pub qkey: u32,
     /// The adapter.
     pub adapter: Name,
 }
 
-/// Answers with no.
+/// Rejects a connection request.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct Reject {
-    /// Which.
+    /// The identifier.
     pub id: u64,
-    /// Reason code of the REJ; 0 for "the user".
+    /// Reason code of the REJ; 0 for "consumer reject".
     pub reason: u32,
     /// Zero.
     pub reserved: u32,
@@ -138,27 +138,27 @@ pub struct Reject {
 )]
 #[repr(C)]
 pub struct Disconnect {
-    /// Which.
+    /// The identifier.
     pub id: u64,
 }
 
-/// The queue pair has received a message.
+/// Says that the queue pair has received a message.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct Established {
-    /// Which.
+    /// The identifier.
     pub id: u64,
 }
 
-/// Asks what a queue pair is to be set to for a state.
+/// Asks for the attributes that a queue pair needs for a state.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct InitQp {
-    /// Which.
+    /// The identifier.
     pub id: u64,
     /// `enum ibv_qp_state`: INIT, RTR or RTS.
     pub state: u32,
@@ -166,7 +166,7 @@ pub struct InitQp {
     pub reserved: u32,
 }
 
-/// `struct ibv_qp_attr`, as far as the connection decides it.
+/// `struct ibv_qp_attr`, as far as the connection determines it.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -176,19 +176,19 @@ pub struct QpInit {
     pub mask: u32,
     /// Access flags.
     pub access: u32,
-    /// Key.
+    /// Q_Key.
     pub qkey: u32,
-    /// Peer.
+    /// QP number of the peer.
     pub dest_qp_num: u32,
     /// First PSN of the peer.
     pub rq_psn: u32,
-    /// First PSN of ours.
+    /// Our first PSN.
     pub sq_psn: u32,
     /// Flow label.
     pub flow_label: u32,
     /// Address of the peer.
     pub dgid: [u8; 16],
-    /// Index of ours.
+    /// Index of our GID.
     pub sgid_index: u8,
     /// Hop limit.
     pub hop_limit: u8,
@@ -196,17 +196,17 @@ pub struct QpInit {
     pub traffic_class: u8,
     /// Code of the path MTU.
     pub mtu: u8,
-    /// READs and atomics outstanding.
+    /// READs and atomics that this side has outstanding.
     pub max_rd_atomic: u8,
-    /// READs and atomics answered at a time.
+    /// READs and atomics that this side answers at a time.
     pub max_dest_rd_atomic: u8,
     /// Code of the RNR timer.
     pub min_rnr_timer: u8,
     /// Code of the acknowledgement timeout.
     pub timeout: u8,
-    /// How often to repeat.
+    /// Number of retries.
     pub retry_count: u8,
-    /// How often when the receiver is not ready.
+    /// Number of retries when the receiver is not ready.
     pub rnr_retry: u8,
     /// Zero.
     pub reserved: [u8; 2],

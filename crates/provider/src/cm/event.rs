@@ -11,7 +11,7 @@ use super::id::Route;
 )]
 #[repr(C)]
 pub struct GetEvent {
-    /// Which channel.
+    /// The channel.
     pub channel: u64,
 }
 
@@ -19,25 +19,25 @@ pub struct GetEvent {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u32)]
 pub enum EventKind {
-    /// The way is known.
+    /// The address was resolved.
     AddressResolved = 0,
-    /// It is not.
+    /// The address could not be resolved.
     AddressError = 1,
-    /// The path is known.
+    /// The path was found.
     RouteResolved = 2,
-    /// It is not.
+    /// The path was not found.
     RouteError = 3,
-    /// Somebody calls.
+    /// A peer asks for a connection.
     ConnectRequest = 4,
-    /// The peer accepts.
+    /// The peer has accepted.
     ConnectResponse = 5,
     /// The connection could not be made.
     ConnectError = 6,
     /// The peer does not answer.
     Unreachable = 7,
-    /// The peer says no.
+    /// The peer has rejected.
     Rejected = 8,
-    /// Messages may flow.
+    /// The connection is up: messages may flow.
     Established = 9,
     /// The connection has ended.
     Disconnected = 10,
@@ -45,7 +45,7 @@ pub enum EventKind {
     DeviceRemoval = 11,
     /// A group was joined.
     MulticastJoin = 12,
-    /// It was not, or was left.
+    /// A group could not be joined, or was left.
     MulticastError = 13,
     /// The adapter's address has changed.
     AddressChange = 14,
@@ -59,21 +59,21 @@ pub enum EventKind {
 )]
 #[repr(C)]
 pub struct Event {
-    /// Whom it concerns; for a call a new identifier.
+    /// The identifier; for a connection request, a new one.
     pub id: u64,
-    /// For a call the one that listens.
+    /// The listening identifier, for a connection request.
     pub listener: u64,
-    /// For a group its number.
+    /// The number of the group, for an event of a group.
     pub group: u64,
     /// [`EventKind`].
     pub kind: u32,
     /// 0, a reason code, or a negative errno.
     pub status: i32,
-    /// Where the identifier is now.
+    /// Addresses of the identifier now.
     pub route: Route,
-    /// What the peer said.
+    /// Parameters that the peer sent.
     pub parameters: ConnectionParameters,
-    /// Where datagrams go; the queue pair and key are in `parameters`.
+    /// Destination of datagrams; the queue pair and key are in `parameters`.
     pub peer: DatagramPeer,
 }
 
@@ -87,7 +87,7 @@ pub struct DatagramPeer {
     pub dgid: [u8; 16],
     /// Flow label.
     pub flow_label: u32,
-    /// Index of the source.
+    /// Index of the source GID.
     pub sgid_index: u8,
     /// Hop limit.
     pub hop_limit: u8,
@@ -98,7 +98,7 @@ pub struct DatagramPeer {
 }
 
 impl EventKind {
-    /// From the number in an event.
+    /// Finds a kind by its number in an event.
     pub const fn from_number(number: u32) -> Option<Self> {
         use EventKind as E;
         const ALL: [EventKind; 16] = [

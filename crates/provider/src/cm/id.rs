@@ -1,10 +1,10 @@
-//! Channels and identifiers, and the addresses that they are bound to.
+//! Channels, identifiers, and the addresses that identifiers are bound to.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::message::Name;
 
-/// [`Endpoint::family`].
+/// Values of [`Endpoint::family`].
 pub mod family {
     /// No address.
     pub const NONE: u16 = 0;
@@ -14,7 +14,7 @@ pub mod family {
     pub const INET6: u16 = 10;
 }
 
-/// [`CreateId::space`]: `enum rdma_port_space`.
+/// Values of [`CreateId::space`]: `enum rdma_port_space`.
 pub mod space {
     /// Connections.
     pub const TCP: u32 = 0x0106;
@@ -22,7 +22,7 @@ pub mod space {
     pub const UDP: u32 = 0x0111;
 }
 
-/// [`CreateId::qp_type`]: `enum ibv_qp_type`.
+/// Values of [`CreateId::qp_type`]: `enum ibv_qp_type`.
 pub mod qp_type {
     /// Reliable connection.
     pub const RC: u32 = 2;
@@ -38,13 +38,13 @@ pub mod qp_type {
 )]
 #[repr(C)]
 pub struct Endpoint {
-    /// [`family`].
+    /// One of [`family`].
     pub family: u16,
-    /// In the order of the machine.
+    /// Port in host byte order.
     pub port: u16,
     /// Scope of a link-local address.
     pub scope: u32,
-    /// In the order of the wire; an IPv4 address in front.
+    /// Address in network byte order; an IPv4 address takes the first 4 bytes.
     pub address: [u8; 16],
 }
 
@@ -61,7 +61,7 @@ pub struct CreateChannel {}
 )]
 #[repr(C)]
 pub struct DestroyChannel {
-    /// Which.
+    /// The channel.
     pub channel: u64,
 }
 
@@ -81,39 +81,39 @@ pub struct IdReply {
 )]
 #[repr(C)]
 pub struct CreateId {
-    /// Where its events go.
+    /// The channel for its events.
     pub channel: u64,
-    /// [`space`].
+    /// One of [`space`].
     pub space: u32,
-    /// [`qp_type`].
+    /// One of [`qp_type`].
     pub qp_type: u32,
 }
 
-/// Ends an identifier and whatever it is doing. Its events are gone, and so are the calls that its
-/// waiting events told of.
+/// Ends an identifier and whatever it is doing. Drops its waiting events, and with them the connection requests that
+/// they told of.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct DestroyId {
-    /// Which.
+    /// The identifier.
     pub id: u64,
 }
 
-/// Takes a local address and port; port 0 takes a free one. `EADDRNOTAVAIL`, `EADDRINUSE`, `EINVAL` (bound
+/// Binds to a local address and port; port 0 takes a free one. Errors: `EADDRNOTAVAIL`, `EADDRINUSE`, `EINVAL` (bound
 /// already).
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct Bind {
-    /// Which.
+    /// The identifier.
     pub id: u64,
-    /// Where; an address of zeros is all addresses.
+    /// The address; zeros stand for all addresses.
     pub local: Endpoint,
 }
 
-/// Where an identifier is.
+/// Addresses of a bound identifier.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -123,21 +123,21 @@ pub struct Bound {
     pub route: Route,
 }
 
-/// What an identifier knows of its addresses.
+/// Addresses of an identifier, as far as they are known.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct Route {
-    /// Adapter; empty until the address says which.
+    /// Adapter; empty until the address determines it.
     pub adapter: Name,
-    /// As bound.
+    /// Local address, as bound.
     pub local: Endpoint,
-    /// As resolved, or the caller's.
+    /// Remote address, as resolved; for an incoming connection, that of the peer.
     pub remote: Endpoint,
-    /// Of the adapter.
+    /// GID of the adapter.
     pub sgid: [u8; 16],
-    /// Of the peer.
+    /// GID of the peer.
     pub dgid: [u8; 16],
     /// Code of the path MTU, 1 to 5.
     pub mtu: u8,
@@ -151,33 +151,33 @@ pub struct Route {
     pub reserved: u32,
 }
 
-/// Finds the way to an address; tells by an event. The identifier is bound if it was not.
+/// Resolves an address; an event tells the result. Binds the identifier if it was not bound.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct ResolveAddress {
-    /// Which.
+    /// The identifier.
     pub id: u64,
-    /// From; no family for any.
+    /// Source; no family for any.
     pub local: Endpoint,
-    /// To.
+    /// Destination.
     pub remote: Endpoint,
-    /// Milliseconds.
+    /// Timeout in milliseconds.
     pub timeout: u32,
     /// Zero.
     pub reserved: u32,
 }
 
-/// Finds the path; tells by an event.
+/// Finds the path; an event tells the result.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct ResolveRoute {
-    /// Which.
+    /// The identifier.
     pub id: u64,
-    /// Milliseconds.
+    /// Timeout in milliseconds.
     pub timeout: u32,
     /// Zero.
     pub reserved: u32,
@@ -189,9 +189,9 @@ pub struct ResolveRoute {
 )]
 #[repr(C)]
 pub struct Listen {
-    /// Which.
+    /// The identifier.
     pub id: u64,
-    /// Calls that may wait; 0 for the most.
+    /// Most connection requests that may wait; 0 for the maximum.
     pub backlog: u32,
     /// Zero.
     pub reserved: u32,
@@ -203,21 +203,21 @@ pub struct Listen {
 )]
 #[repr(C)]
 pub struct Migrate {
-    /// Which.
+    /// The identifier.
     pub id: u64,
-    /// Where to.
+    /// The channel to move to.
     pub channel: u64,
 }
 
-/// [`SetOption::option`].
+/// Values of [`SetOption::option`].
 pub mod option {
     /// Traffic class.
     pub const TYPE_OF_SERVICE: u32 = 0;
-    /// Several identifiers may have the port.
+    /// Several identifiers may share the port.
     pub const REUSE_ADDRESS: u32 = 1;
-    /// All addresses means those of the family only.
+    /// "All addresses" means only those of the family.
     pub const FAMILY_ONLY: u32 = 2;
-    /// Timeout code of acknowledgements.
+    /// Code of the acknowledgement timeout.
     pub const ACK_TIMEOUT: u32 = 3;
 }
 
@@ -227,9 +227,9 @@ pub mod option {
 )]
 #[repr(C)]
 pub struct SetOption {
-    /// Which.
+    /// The identifier.
     pub id: u64,
-    /// [`option`].
+    /// One of [`option`].
     pub option: u32,
     /// Its value.
     pub value: u32,

@@ -1,18 +1,17 @@
-//! Connection management: what librdmacm asks of the daemon.
+//! Connection management: the requests of librdmacm to the daemon.
 //!
 //! ```text
 //!   librdmacm                                              vrdmad
 //!      one connection a process ── SEQPACKET: request, reply ──► identifiers, ports, IB CM
 //!      one pipe an event channel ◄── a byte for each event ───── events wait in the daemon
 //! ```
-//! A connection that begins with [`Greet`] is one of connection management: it has no memory and no
-//! queues, and its end destroys all its identifiers. Requests are answered at once; what takes time is
-//! told by an event.
+//! A connection that begins with [`Greet`] is one of connection management: it has no memory and no queues, and its end
+//! destroys all its identifiers. Requests are answered at once; an event reports the result of those that take time.
 //!
-//! An event channel is a pipe: the library's end is what a program polls. For each event that is
-//! queued the daemon writes one byte ([`TOKEN`]); the library reads a byte and then asks for the event
-//! ([`GetEvent`]). Events that [`Migrate`] took to another channel leave their bytes behind, so there may
-//! be more bytes than events: `EAGAIN`, and the next byte is waited for.
+//! An event channel is a pipe: the program polls the library's end. For each event that is queued the daemon writes one
+//! byte ([`TOKEN`]); the library reads a byte and then asks for the event ([`GetEvent`]). [`Migrate`] moves events to
+//! another channel but leaves their bytes behind, so there may be more bytes than events: the library then gets
+//! `EAGAIN` and waits for the next byte.
 //!
 //! Identifiers are numbers that the daemon gives and never uses twice in a connection.
 
@@ -36,7 +35,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::message::{CM_CODES, Call, Name};
 
-/// The byte that stands for an event.
+/// The byte in the pipe that stands for an event.
 pub const TOKEN: u8 = 1;
 
 /// Numbers of the requests, counted from [`CM_CODES`].
@@ -77,7 +76,7 @@ cm_calls! {
     20 Offer => crate::message::Done;
 }
 
-/// First request. Errors: `EPROTONOSUPPORT` (version), `ENODEV` (no such adapter, or none at all),
+/// First request of a connection. Errors: `EPROTONOSUPPORT` (version), `ENODEV` (no such adapter, or none at all),
 /// `EBUSY` (too many clients).
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -88,7 +87,7 @@ pub struct Greet {
     pub version: u32,
     /// Zero.
     pub reserved: u32,
-    /// The only adapter to be used; empty for all that the user may open.
+    /// The only adapter to use; empty for all that the user may open.
     pub adapter: Name,
 }
 
@@ -100,7 +99,7 @@ pub struct Greet {
 pub struct Greeting {
     /// The daemon's [`crate::VERSION`].
     pub version: u32,
-    /// Adapters that can be used now.
+    /// Number of adapters that can be used now.
     pub adapters: u32,
 }
 

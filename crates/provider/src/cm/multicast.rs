@@ -4,13 +4,13 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::id::Endpoint;
 
-/// Joins the group of an address; tells by an event with the group's GID and key.
+/// Joins the group of an address; an event tells the group's GID and key.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct Join {
-    /// Which.
+    /// The identifier.
     pub id: u64,
     /// A multicast address.
     pub group: Endpoint,
@@ -20,7 +20,7 @@ pub struct Join {
     pub reserved: u32,
 }
 
-/// A group of an identifier.
+/// A group that an identifier has joined.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -36,6 +36,6 @@ pub struct JoinReply {
 )]
 #[repr(C)]
 pub struct Leave {
-    /// Which.
+    /// The group's number.
     pub group: u64,
 }

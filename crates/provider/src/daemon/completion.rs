@@ -22,7 +22,7 @@ pub struct CompletionRing {
 }
 
 impl CompletionRing {
-    /// Over fresh memory that `ring` was planned for.
+    /// Makes a ring over fresh memory that `ring` was planned for.
     pub fn new(area: Arc<Area>, ring: QueueGeometry) -> Self {
         Self {
             enclosing: Enclosing::new(&ring),
@@ -34,7 +34,7 @@ impl CompletionRing {
         }
     }
 
-    /// Over memory that was in use before: so many entries were published.
+    /// Makes a ring over memory that was in use before, after `published` entries were published.
     ///
     /// Errors: the client's index is impossible.
     pub fn resume(area: Arc<Area>, ring: QueueGeometry, published: u32) -> Result<Self, RingError> {
@@ -52,12 +52,12 @@ impl CompletionRing {
         let enclosing = entries.filter(|index| resumed.entry(*index).enclosed_bytes > 0);
         resumed.enclosing = Enclosing::resume(&ring, published, enclosing);
         resumed.enclosing.polled(first);
-        // The client may not have been shown them.
+        // The client may not have been shown the last entries.
         resumed.word(cq_header::PRODUCER).store(published, SeqCst);
         Ok(resumed)
     }
 
-    /// How many entries were written so far.
+    /// Number of entries written so far.
     #[inline]
     pub fn written(&self) -> u32 {
         self.producer
@@ -68,7 +68,7 @@ impl CompletionRing {
         self.ring.data_bytes > 0
     }
 
-    /// Entries that fit.
+    /// Entries that fit into the ring.
     pub fn slots(&self) -> u32 {
         self.ring.slots
     }
@@ -91,7 +91,7 @@ impl CompletionRing {
         Ok(())
     }
 
-    /// Bytes that may go into the data area now, each message with its header and buffers, rounded up to
+    /// Bytes that may go into the data area now; each message counts with its header and buffers, rounded up to
     /// [`DATA_ALIGN`](crate::DATA_ALIGN).
     #[inline]
     pub fn enclosing_room(&mut self) -> Result<u32, RingError> {
@@ -101,7 +101,7 @@ impl CompletionRing {
         Ok(self.enclosing.room())
     }
 
-    /// Lets the next entry enclose a message, whose bytes the buffers name places for.
+    /// Lets the next entry enclose a message, whose bytes belong to the places that the buffers name.
     ///
     /// Errors: there is no room.
     pub fn enclose(
@@ -129,8 +129,8 @@ impl CompletionRing {
         Ok(())
     }
 
-    /// Takes the messages that the client has not put in place and that have a buffer that is meant: their buffers
-    /// and their bytes.
+    /// Takes the messages that the client has not put in place and that have a buffer for which `is_meant` holds; gives
+    /// their buffers and bytes to `put`.
     pub fn take_enclosed(
         &mut self,
         is_meant: impl Fn(&Buffer) -> bool,
@@ -152,14 +152,14 @@ impl CompletionRing {
         }
     }
 
-    /// Shows the client everything written.
+    /// Shows the client all entries written so far.
     #[inline]
     pub fn publish(&mut self) {
         self.word(cq_header::PRODUCER).store(self.producer, SeqCst);
         self.published = self.producer;
     }
 
-    /// Reads the client's index and tells how many entries it has not taken.
+    /// Reads the client's index and returns how many entries the client has not taken.
     pub fn refresh(&mut self) -> Result<u32, RingError> {
         let consumer = self.word(cq_header::CONSUMER).load(Acquire);
         let moved = consumer.wrapping_sub(self.consumer);
@@ -171,8 +171,9 @@ impl CompletionRing {
         Ok(self.published.wrapping_sub(consumer))
     }
 
-    /// Whether the client wants to hear of what was published; takes the arming away. Then it is owed a
-    /// notification until [`CompletionRing::notified`]. `urgent`: a solicited or failed entry is among it.
+    /// Whether the client asked for a notification about what was published. Takes the arming away: from then on a
+    /// notification is owed until [`CompletionRing::notified`]. `urgent`: a solicited or failed entry is among the
+    /// published ones.
     #[inline]
     pub fn take_armed(&self, urgent: bool) -> bool {
         one_order();
@@ -182,12 +183,12 @@ impl CompletionRing {
         if !fires {
             return false;
         }
-        // First: if this process ends between the two, the next one finds that the client waits all the same.
+        // `OWED` first: if this process ends between the two stores, its successor still finds that the client waits.
         self.word(cq_header::OWED).store(1, Release);
         word.swap(armed::NO, AcqRel) != armed::NO
     }
 
-    /// The client was notified, or nobody can notify it.
+    /// Notes that the client was notified, or that nobody can notify it.
     #[inline]
     pub fn notified(&self) {
         self.word(cq_header::OWED).store(0, Release);
@@ -198,7 +199,8 @@ impl CompletionRing {
         self.word(cq_header::OWED).load(Acquire) != 0
     }
 
-    /// Moves what the client has not taken into a fresh ring, and what it armed. It must not poll meanwhile.
+    /// Moves the entries that the client has not taken, and its arming, into a fresh ring. The client must not poll
+    /// meanwhile.
     pub fn unload(&mut self, fresh: &mut Self) -> Result<(), RingError> {
         for index in 0..self.refresh()? {
             let mut entry = self.entry(self.consumer.wrapping_add(index));
@@ -226,7 +228,7 @@ impl CompletionRing {
             .get((self.ring.slots_at + slot * self.ring.stride) as usize)
     }
 
-    /// Arms a fresh ring as its predecessor was.
+    /// Arms a fresh ring as the replaced one was armed.
     fn arm(&self, what: u32) {
         self.word(cq_header::ARMED).store(what, Release);
     }

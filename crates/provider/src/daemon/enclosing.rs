@@ -13,21 +13,21 @@ use crate::layout::{Buffer, Completion, ENCLOSED_MAX, ENCLOSING_AREA, EnclosedHe
 use crate::message::QueueGeometry;
 use crate::{BUFFERS_MAX, DATA_ALIGN};
 
-/// Which bytes of a data area are in use.
+/// The bytes of a data area that are in use.
 #[derive(Debug, Default)]
 pub(super) struct Enclosing {
     size: u64,
     head: u64,
     tail: u64,
-    /// The head behind the message of an entry, by the entry's index.
+    /// For each entry with a message, its index and the head behind the message.
     ends: VecDeque<(u32, u64)>,
-    /// Entries before this one may have messages that nobody knows of any more: nothing is written until the client
-    /// has polled them.
+    /// Entries before this index may have messages at places that are no longer known: nothing is written until the
+    /// client has polled these entries.
     resumed_at: Option<u32>,
 }
 
 impl Enclosing {
-    /// Over a fresh data area, or none.
+    /// Starts over a fresh data area, or without one.
     pub(super) fn new(ring: &QueueGeometry) -> Self {
         let is_there = ring.data_bytes >= ENCLOSING_AREA + ENCLOSED_MAX;
         Self {
@@ -36,14 +36,15 @@ impl Enclosing {
         }
     }
 
-    /// Over one that was in use until that entry was written. Of those before, these say that they enclose a message.
+    /// Starts over an area that was in use until entry `written`. The entries of `enclosing`, before it, say that they
+    /// enclose a message.
     pub(super) fn resume(
         ring: &QueueGeometry,
         written: u32,
         enclosing: impl Iterator<Item = u32>,
     ) -> Self {
         let fresh = Self::new(ring);
-        // A client may say so of more entries than there was ever room for.
+        // A client may have marked more entries than there was ever room for.
         let most = (fresh.size / u64::from(DATA_ALIGN)) as usize;
         Self {
             ends: enclosing.take(most).map(|entry| (entry, 0)).collect(),
@@ -52,7 +53,7 @@ impl Enclosing {
         }
     }
 
-    /// Entries with messages that the client is not known to have polled, from a place in their row on.
+    /// Returns entry number `place` among those with messages that the client is not known to have polled.
     pub(super) fn entry(&self, place: usize) -> Option<u32> {
         self.ends.get(place).map(|(entry, _)| *entry)
     }
@@ -65,12 +66,12 @@ impl Enclosing {
         }
     }
 
-    /// Whether less than half of it is free.
+    /// Whether less than half of the area is free.
     pub(super) fn is_short(&self) -> bool {
         u64::from(self.room()) < self.size / 2
     }
 
-    /// Where a message of the next entry begins; `None` without room.
+    /// Takes room for a message of the next entry and returns its place; `None` without room.
     pub(super) fn take(&mut self, entry: u32, length: u32) -> Option<u32> {
         let length = length.next_multiple_of(DATA_ALIGN);
         (length <= self.room().min(ENCLOSED_MAX)).then_some(())?;
@@ -80,7 +81,7 @@ impl Enclosing {
         Some(place as u32)
     }
 
-    /// The client has polled all entries before this one.
+    /// Notes that the client has polled all entries before this one.
     pub(super) fn polled(&mut self, entry: u32) {
         // Free-running indices: a ring holds far less than half of their range.
         let is_polled = |before: u32| (entry.wrapping_sub(before) as i32) > 0;
@@ -99,7 +100,7 @@ impl Enclosing {
     }
 }
 
-/// A message in a data area, as its client may have changed it.
+/// A message in a data area; the client may have changed it.
 pub(super) struct Message<'a> {
     area: &'a Area,
     at: usize,
@@ -108,7 +109,7 @@ pub(super) struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// The one that an entry encloses, if it does and says so rightly.
+    /// Finds the message that an entry encloses; `None` without one, or if its place is not valid.
     pub(super) fn of(area: &'a Area, ring: &QueueGeometry, entry: &Completion) -> Option<Self> {
         let end = entry.enclosed_at.checked_add(entry.enclosed_bytes)?;
         let aligned = entry.enclosed_at.is_multiple_of(DATA_ALIGN);
@@ -125,14 +126,14 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// All of it, for another area.
+    /// Copies all of the message, for another area.
     pub(super) fn raw(&self) -> Vec<u8> {
         let mut raw = vec![0; self.bytes];
         self.area.read(self.at, &mut raw);
         raw
     }
 
-    /// Its buffers; none if they make no sense.
+    /// The message's buffers; none if they make no sense.
     pub(super) fn buffers(&self) -> Vec<Buffer> {
         let count = self.header.buffers.min(BUFFERS_MAX) as usize;
         let mut at = size_of::<EnclosedHeader>();
@@ -144,7 +145,7 @@ impl<'a> Message<'a> {
         buffers
     }
 
-    /// What belongs into that many buffers.
+    /// The bytes that belong into that many buffers.
     pub(super) fn payload(&self, buffers: usize) -> Vec<u8> {
         let before = size_of::<EnclosedHeader>() + buffers * size_of::<Buffer>();
         let mut payload = vec![0; self.bytes.saturating_sub(before)];
@@ -154,7 +155,7 @@ impl<'a> Message<'a> {
         payload
     }
 
-    /// Whether it is the caller who puts it in place.
+    /// Claims the message. Whether the caller has to put it in place.
     pub(super) fn claim(&self) -> bool {
         self.area.u32(self.at).swap(1, AcqRel) == 0
     }

@@ -1,7 +1,6 @@
-//! The daemon's end: requests as they arrive, and the rings with private indices.
+//! The daemon's end: requests as they arrive, and the rings, whose indices are private copies.
 //!
-//! What the client wrote is copied once, checked, and only then used; what the daemon wrote is never
-//! read back.
+//! What the client wrote is copied once, checked, and only then used. What the daemon wrote is never read back.
 
 mod completion;
 mod enclosing;
@@ -16,7 +15,7 @@ pub use request::{
 };
 pub use work::{Slot, WorkRing};
 
-/// A ring cannot be used any more.
+/// The reasons why a ring cannot be used any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RingError {
     /// The client's index is impossible.

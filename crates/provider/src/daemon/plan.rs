@@ -1,4 +1,4 @@
-//! Where the parts of a queue are in its memory: decided by the daemon, told to the client.
+//! The places of a queue's parts in its memory: decided by the daemon, told to the client.
 //!
 //! ```text
 //!   QP    0 send header | 256 recv header | 4096 send slots | recv slots | data area
@@ -18,18 +18,18 @@ const PAGE: u32 = 4096;
 /// A queue pair's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QpPlan {
-    /// Sizes rounded up to what it gets.
+    /// Sizes, rounded up to those that the queue pair gets.
     pub capacity: QpCapacity,
     /// Send queue.
     pub send: QueueGeometry,
     /// Receive queue; no slots with a shared one.
     pub recv: QueueGeometry,
-    /// All of it, whole pages.
+    /// Bytes of the memory, in whole pages.
     pub bytes: u32,
 }
 
 impl QpPlan {
-    /// For at least `wanted`; `None` if that is beyond the limits.
+    /// Plans at least the sizes of `wanted`; `None` beyond the limits.
     pub fn new(wanted: &QpCapacity, has_srq: bool) -> Option<Self> {
         let sends = slots(wanted.max_send_wr)?;
         let recvs = if has_srq {
@@ -79,16 +79,16 @@ impl QpPlan {
 /// A shared receive queue's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SrqPlan {
-    /// Buffers of a request.
+    /// Buffers of one request.
     pub max_sge: u32,
     /// The queue.
     pub ring: QueueGeometry,
-    /// All of it, whole pages.
+    /// Bytes of the memory, in whole pages.
     pub bytes: u32,
 }
 
 impl SrqPlan {
-    /// For at least that; `None` if it is beyond the limits.
+    /// Plans at least these sizes; `None` beyond the limits.
     pub fn new(max_wr: u32, max_sge: u32) -> Option<Self> {
         let (slots, max_sge) = (slots(max_wr)?, buffers(max_sge)?);
         let stride = recv_stride(max_sge);
@@ -113,12 +113,12 @@ impl SrqPlan {
 pub struct CqPlan {
     /// The queue.
     pub ring: QueueGeometry,
-    /// All of it, whole pages.
+    /// Bytes of the memory, in whole pages.
     pub bytes: u32,
 }
 
 impl CqPlan {
-    /// For at least that many entries, with or without room for messages; `None` if that is beyond the limits.
+    /// Plans at least that many entries, with or without room for messages; `None` beyond the limits.
     pub fn new(entries: u32, encloses: bool) -> Option<Self> {
         let slots = slots_below(CQ_ENTRIES_MAX, entries)?;
         let data_at = PAGE + (slots * COMPLETION_BYTES).next_multiple_of(PAGE);
@@ -142,7 +142,7 @@ impl CqPlan {
     }
 }
 
-/// Slots for that many requests. Nobody asks for a queue of none and then cannot use it: 0 gets one.
+/// Slots for that many requests. Even 0 gets one: a queue without slots could not be used.
 fn slots(wanted: u32) -> Option<u32> {
     slots_below(SLOTS_MAX, wanted)
 }

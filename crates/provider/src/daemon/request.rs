@@ -18,13 +18,13 @@ use crate::message::{Body, Call, Header, PACKET_MAX, encode, parse, split};
 use crate::socket::{Packet, borrowed, receive_all, send};
 use crate::version::{self, OtherVersion};
 
-/// Clients that may wait for being accepted.
+/// Clients that may wait to be accepted.
 const BACKLOG: i32 = 64;
 
-/// Supplementary groups of a process that are looked at; few have as many.
+/// Supplementary groups of a process that are looked at; few processes have as many.
 const GROUPS_MAX: usize = 256;
 
-/// Who is at the other end, as the kernel tells.
+/// The process at the other end, as the kernel tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
     /// User.
@@ -35,7 +35,7 @@ pub struct Peer {
     pub pid: Option<Pid>,
 }
 
-/// `SO_PEERPIDFD` (linux/socket.h), of Linux 6.5.
+/// `SO_PEERPIDFD` (linux/socket.h), since Linux 6.5.
 const SO_PEERPIDFD: libc::c_int = 77;
 
 /// One request.
@@ -46,44 +46,44 @@ pub struct Request {
 }
 
 impl Request {
-    /// Code of the header.
+    /// Code in the header.
     pub fn code(&self) -> u32 {
         self.header.code.into()
     }
 
-    /// What its answer repeats.
+    /// The header, which the answer repeats.
     pub fn header(&self) -> Header {
         self.header
     }
 
-    /// The body, when it has the size that its code asks for.
+    /// The body, if it has the size that its code asks for.
     pub fn parse<T: Body>(&self) -> Option<T> {
         split(self.packet.bytes()).and_then(|(_, body)| parse(body))
     }
 
-    /// Whether it begins, as the first request of a connection does, with a version that is ours;
-    /// `None` if it is too short to say one.
+    /// Checks the version that the first request of a connection begins with; `None` if the request is too short to
+    /// hold one.
     pub fn check_version(&self) -> Option<Result<(), OtherVersion>> {
         let (_, body) = split(self.packet.bytes())?;
         let said = body.first_chunk()?;
         Some(version::check(u32::from_ne_bytes(*said)))
     }
 
-    /// The descriptors that came with it and are not `wanted`.
+    /// Takes out the descriptors that came with the request and are not `wanted`.
     pub fn sift_fds(&mut self, wanted: impl Fn(&OwnedFd) -> bool) -> Vec<OwnedFd> {
         let (kept, sifted) = self.take_fds().into_iter().partition(wanted);
         self.packet.fds = kept;
         sifted
     }
 
-    /// The descriptors that came with it; once.
+    /// Takes the descriptors that came with the request.
     pub fn take_fds(&mut self) -> Vec<OwnedFd> {
         std::mem::take(&mut self.packet.fds)
     }
 }
 
-/// Binds the socket, whose file never has other rights than `mode` gives; the process's umask may take
-/// some of them away. The path must be free.
+/// Binds the socket. Its file never has more rights than `mode` gives; the process's umask may take some of them away.
+/// The path must be free.
 pub fn listen(path: &Path, mode: Mode) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
@@ -93,7 +93,7 @@ pub fn listen(path: &Path, mode: Mode) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Takes a waiting client, if there is one.
+/// Accepts a waiting client, if there is one.
 pub fn accept(listener: BorrowedFd<'_>) -> Result<Option<OwnedFd>, Errno> {
     match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
         Ok(socket) => Ok(Some(socket)),
@@ -102,10 +102,10 @@ pub fn accept(listener: BorrowedFd<'_>) -> Result<Option<OwnedFd>, Errno> {
     }
 }
 
-/// Who is at the other end.
+/// Returns who is at the other end.
 pub fn peer(socket: BorrowedFd<'_>) -> Result<Peer, Errno> {
-    // Not rustix: its process number cannot be 0, which the kernel says of a process that is not
-    // visible in our PID namespace.
+    // Not rustix: its type of process numbers cannot hold 0, which the kernel reports for a process that is not visible
+    // in our PID namespace.
     let mut told = libc::ucred {
         pid: 0,
         uid: 0,
@@ -132,8 +132,8 @@ pub fn peer(socket: BorrowedFd<'_>) -> Result<Peer, Errno> {
     })
 }
 
-/// The process at the other end, as it connected, with the number that [`peer`] told. Older kernels tell the one
-/// that has that number now.
+/// Opens the process at the other end, as it connected; [`peer`] told its number. Older kernels give the process that
+/// has that number now.
 pub fn peer_process(socket: BorrowedFd<'_>, pid: Pid) -> Result<OwnedFd, Errno> {
     let mut told: libc::c_int = -1;
     let mut length = size_of_val(&told) as libc::socklen_t;
@@ -157,8 +157,8 @@ pub fn peer_process(socket: BorrowedFd<'_>, pid: Pid) -> Result<OwnedFd, Errno> 
     }
 }
 
-/// The supplementary groups of the process at the other end, as it connected. None if they cannot be
-/// told, or if there are more than 256.
+/// Returns the supplementary groups of the process at the other end, as it connected. Empty if the kernel does not tell
+/// them, or if there are more than 256.
 pub fn peer_groups(socket: BorrowedFd<'_>) -> Vec<u32> {
     let mut groups = vec![0; GROUPS_MAX];
     let mut length = size_of_val(groups.as_slice()) as libc::socklen_t;
@@ -177,9 +177,9 @@ pub fn peer_groups(socket: BorrowedFd<'_>) -> Vec<u32> {
     groups
 }
 
-/// The next request. `Ok(None)`: none waits. `EPIPE`: the client hung up. Any other error is the
-/// client's fault and ends the connection. `close` gets the descriptors of what is no request: to close
-/// them may take as long as the client likes.
+/// Takes the next request. `Ok(None)`: none waits. `EPIPE`: the client hung up. Any other error is the client's fault
+/// and ends the connection. `close` gets the descriptors of packets that are no request: closing them may take as long
+/// as the client likes.
 pub fn take(
     socket: BorrowedFd<'_>,
     close: impl FnOnce(Vec<OwnedFd>),
@@ -187,7 +187,7 @@ pub fn take(
     next(socket, RecvFlags::DONTWAIT, close)
 }
 
-/// The same, and it stays the next one until it is taken: a daemon that ends meanwhile has not lost it.
+/// As [`take`], but the request stays the next one until it is taken: a daemon that ends meanwhile has not lost it.
 pub fn peek(
     socket: BorrowedFd<'_>,
     close: impl FnOnce(Vec<OwnedFd>),
@@ -219,7 +219,7 @@ fn next(
     }
 }
 
-/// A good answer, ready to be sent.
+/// A successful answer, ready to be sent.
 #[derive(Debug)]
 pub struct Answer {
     body: Vec<u8>,
@@ -227,30 +227,30 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// To a request `T`.
+    /// Makes the answer to a request `T`.
     pub fn new<T: Call>(body: &T::Reply, fds: Vec<OwnedFd>) -> Self {
         let body = body.as_bytes().to_vec();
         Self { body, fds }
     }
 
-    /// One that was given before.
+    /// Makes an answer that was given before.
     pub fn again(body: Vec<u8>, fds: Vec<OwnedFd>) -> Self {
         Self { body, fds }
     }
 
-    /// What it says.
+    /// Its body.
     pub fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// What comes with it.
+    /// The descriptors that go with it.
     pub fn fds(&self) -> &[OwnedFd] {
         &self.fds
     }
 }
 
-/// Answers a request with that header, or refuses it. A client that does not take its answers is
-/// disconnected: `EAGAIN`.
+/// Answers the request of that header, or refuses it. `EAGAIN`: the client does not take its answers, and is to be
+/// disconnected.
 pub fn send_answer(
     socket: BorrowedFd<'_>,
     header: Header,
@@ -266,7 +266,7 @@ pub fn send_answer(
     }
 }
 
-/// Refuses.
+/// Refuses the request of that header.
 fn refuse(socket: BorrowedFd<'_>, header: Header, errno: Errno) -> Result<(), Errno> {
     let mut buffer = [0; PACKET_MAX];
     let refused = Header {

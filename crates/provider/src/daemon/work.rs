@@ -50,7 +50,7 @@ impl Slot<'_> {
 }
 
 impl WorkRing {
-    /// Over fresh memory that `ring` was planned for.
+    /// Makes a ring over fresh memory that `ring` was planned for.
     pub fn new(area: Arc<Area>, ring: QueueGeometry) -> Self {
         Self {
             area,
@@ -62,8 +62,8 @@ impl WorkRing {
         }
     }
 
-    /// Over memory that was in use before, from the oldest request on that was not released then: what was
-    /// fetched and not released is fetched again.
+    /// Makes a ring over memory that was in use before, from the oldest request on that was not released then: requests
+    /// that were fetched and not released are fetched again.
     pub fn resume(area: Arc<Area>, ring: QueueGeometry, released: u32) -> Self {
         let ring = Self {
             area,
@@ -73,8 +73,8 @@ impl WorkRing {
             released,
             shown: released,
         };
-        // The client may not have been shown it. It is written only then: a page fault that reads maps the pages around it, too,
-        // and one that writes no other.
+        // The client may not have been shown this index. The word is written only in that case: a page fault that
+        // writes maps one page, one that reads maps the pages around it, too.
         let shown = ring.word(queue_header::CONSUMER);
         if shown.load(Acquire) != released {
             shown.store(released, Release);
@@ -82,18 +82,18 @@ impl WorkRing {
         ring
     }
 
-    /// How many requests were released so far.
+    /// Number of requests released so far.
     #[inline]
     pub fn released(&self) -> u32 {
         self.released
     }
 
-    /// Slots.
+    /// Slots of the ring.
     pub fn slots(&self) -> u32 {
         self.ring.slots
     }
 
-    /// Back to zero, as the client does when the reply to a reset is there.
+    /// Sets the indices to zero, as the client does when the reply to a reset is there.
     pub fn restart(&mut self) {
         (self.producer, self.fetched) = (0, 0);
         (self.released, self.shown) = (0, 0);
@@ -106,7 +106,7 @@ impl WorkRing {
         }
     }
 
-    /// Requests that can be fetched; the client's index is read only when the known ones are used up.
+    /// Requests that can be fetched; the client's index is read only when the known requests are used up.
     #[inline]
     pub fn available(&mut self) -> Result<u32, RingError> {
         if self.producer == self.fetched {
@@ -115,7 +115,7 @@ impl WorkRing {
         Ok(self.producer.wrapping_sub(self.fetched))
     }
 
-    /// Reads the client's index and tells how many requests can be fetched.
+    /// Reads the client's index and returns how many requests can be fetched.
     pub fn refresh(&mut self) -> Result<u32, RingError> {
         let producer = self.word(queue_header::PRODUCER).load(SeqCst);
         let filled = producer.wrapping_sub(self.released);
@@ -143,14 +143,14 @@ impl WorkRing {
         }))
     }
 
-    /// The oldest request in use is done.
+    /// Notes that the oldest request in use is done.
     pub fn release(&mut self) {
         if self.released != self.fetched {
             self.released = self.released.wrapping_add(1);
         }
     }
 
-    /// Lets the client use the slots of requests that are done.
+    /// Lets the client reuse the slots of requests that are done.
     #[inline]
     pub fn show_released(&mut self) {
         if self.shown != self.released {
@@ -160,7 +160,7 @@ impl WorkRing {
         }
     }
 
-    /// Whether the client must ring after each posting; then look at the ring once more.
+    /// Sets whether the client must ring after each posting; look at the ring once more afterwards.
     pub fn demand_ring(&mut self, on: bool) {
         self.word(queue_header::RING).store(on.into(), SeqCst);
         one_order();

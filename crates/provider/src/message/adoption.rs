@@ -1,8 +1,8 @@
-//! What became of the library's attempt to adopt a region's memory.
+//! The outcome of the library's attempt to adopt a region's memory.
 
 macro_rules! adoptions {
     ($($(#[$doc:meta])* $name:ident = $number:literal $text:literal,)*) => {
-        /// See the module.
+        /// The outcome of an attempt to adopt a region's memory.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(u32)]
         pub enum Adoption {
@@ -10,10 +10,10 @@ macro_rules! adoptions {
         }
 
         impl Adoption {
-            /// All, by their numbers.
+            /// All outcomes, in the order of their numbers.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// From the number in a message.
+            /// Finds an outcome by its number in a message.
             pub const fn from_number(number: u32) -> Option<Self> {
                 match number {
                     $($number => Some(Self::$name),)*
@@ -21,7 +21,7 @@ macro_rules! adoptions {
                 }
             }
 
-            /// For people and programs.
+            /// The outcome's name, for people and programs.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
@@ -32,41 +32,41 @@ macro_rules! adoptions {
 }
 
 adoptions! {
-    /// The program does not ask for it.
+    /// The program does not ask for adoption.
     NotAsked = 0 "not asked for",
     /// All whole pages are adopted.
     Adopted = 1 "adopted",
-    /// No page lies inside the region as a whole.
+    /// No whole page lies inside the region.
     NoWholePage = 2 "no whole page",
-    /// A file, shared, read-only, executable, or not mapped.
+    /// The memory is a file, shared, read-only, executable, or not mapped.
     NotPlain = 3 "not plain memory",
-    /// A stack.
+    /// The memory is a stack.
     Stack = 4 "stack",
-    /// The kernel would not wait for pages, and other threads or an io_uring might meet that.
+    /// The kernel's own accesses would not wait for pages, and other threads or an io_uring might run into that.
     Threads = 5 "several threads without a full userfaultfd",
-    /// Another region of now goes by address there.
+    /// The memory is also in another current region, which is reached by address.
     ReachedByAddress = 6 "in another region by address",
     /// Pages are pinned.
     Pinned = 7 "pinned pages",
     /// Pages are locked, or cannot be moved for another reason.
     Locked = 8 "locked pages",
-    /// Each range that lies apart is a mapping.
+    /// Each separate range takes a mapping, and they would be too many.
     TooManyRanges = 9 "too many ranges",
-    /// Adopting took too much of the time lately.
+    /// Adopting took too much of the time recently.
     Budget = 10 "time budget spent",
     /// The kernel lacks something or failed.
     Kernel = 11 "kernel",
-    /// The library does not stand before libc, so `madvise` and others are not seen.
+    /// The library is not loaded before libc, so it does not see `madvise` and similar calls.
     NotPreloaded = 12 "library not preloaded",
     /// `RLIMIT_FSIZE` is set.
     FileLimit = 13 "limit of file sizes",
     /// The program has closed the file.
     FileClosed = 14 "descriptor closed by the program",
-    /// No page is needed before it is touched.
+    /// The region is on demand: no page is needed before it is touched.
     OnDemand = 15 "on demand",
-    /// A filter of system calls might end the program for asking for a userfaultfd, or forbids it.
+    /// A filter of system calls forbids a userfaultfd, or might end the program for asking for one.
     Filter = 16 "filter of system calls",
-    /// Moving so much would take too long.
+    /// Moving that much memory would take too long.
     TooLong = 17 "too long to move",
 }
 

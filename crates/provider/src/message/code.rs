@@ -5,7 +5,7 @@ pub const CM_CODES: u32 = 128;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
-        /// What a request asks for.
+        /// The kinds of requests.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[repr(u32)]
         pub enum Code {
@@ -13,7 +13,7 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// From the number in a header.
+            /// Finds a kind by its number in a header.
             pub const fn from_number(number: u32) -> Option<Self> {
                 match number {
                     $($number => Some(Self::$name),)*

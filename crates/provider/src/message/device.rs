@@ -1,10 +1,10 @@
-//! What the device can do.
+//! Capabilities of the device.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::call;
 
-/// Limits of the device.
+/// Asks for the limits of the device.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -12,7 +12,7 @@ use super::call;
 pub struct QueryDevice {}
 call!(QueryDevice = QueryDevice -> DeviceReply);
 
-/// `struct ibv_device_attr`, as far as the daemon decides it.
+/// `struct ibv_device_attr`, as far as the daemon determines it.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -20,49 +20,49 @@ call!(QueryDevice = QueryDevice -> DeviceReply);
 pub struct DeviceReply {
     /// Version of the daemon, `major << 32 | minor << 16 | patch`.
     pub firmware: u64,
-    /// Longest region.
+    /// Bytes of the longest region.
     pub max_mr_size: u64,
     /// `enum ibv_device_cap_flags`.
     pub capabilities: u64,
-    /// Queue pairs.
+    /// Most queue pairs.
     pub max_qp: u32,
-    /// Requests of a queue.
+    /// Most requests of a work queue.
     pub max_qp_wr: u32,
-    /// Buffers of a request.
+    /// Most buffers of a request.
     pub max_sge: u32,
-    /// Buffers of a READ.
+    /// Most buffers of a READ.
     pub max_sge_rd: u32,
-    /// Completion queues.
+    /// Most completion queues.
     pub max_cq: u32,
-    /// Entries of one.
+    /// Most entries of a completion queue.
     pub max_cqe: u32,
-    /// Regions.
+    /// Most regions.
     pub max_mr: u32,
-    /// Protection domains.
+    /// Most protection domains.
     pub max_pd: u32,
-    /// Incoming READs and atomics of a queue pair.
+    /// Most incoming READs and atomics of a queue pair.
     pub max_qp_rd_atom: u32,
-    /// The same, outgoing.
+    /// Most outgoing READs and atomics of a queue pair.
     pub max_qp_init_rd_atom: u32,
     /// `enum ibv_atomic_cap`.
     pub atomic_cap: u32,
-    /// Memory windows.
+    /// Most memory windows.
     pub max_mw: u32,
-    /// Shared receive queues.
+    /// Most shared receive queues.
     pub max_srq: u32,
-    /// Requests of one.
+    /// Most requests of a shared receive queue.
     pub max_srq_wr: u32,
-    /// Buffers of one's request.
+    /// Most buffers of its requests.
     pub max_srq_sge: u32,
-    /// Multicast groups.
+    /// Most multicast groups.
     pub max_mcast_grp: u32,
-    /// Queue pairs of one group.
+    /// Most queue pairs of one group.
     pub max_mcast_qp_attach: u32,
-    /// Bytes of inline data.
+    /// Most bytes of inline data.
     pub max_inline: u32,
 }
 
-/// State of port 1.
+/// Asks for the state of port 1.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -70,7 +70,7 @@ pub struct DeviceReply {
 pub struct QueryPort {}
 call!(QueryPort = QueryPort -> PortReply);
 
-/// `struct ibv_port_attr`, as far as the daemon decides it.
+/// `struct ibv_port_attr`, as far as the daemon determines it.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -84,7 +84,7 @@ pub struct PortReply {
     pub active_mtu: u32,
     /// Entries of the GID table.
     pub gids: u32,
-    /// Longest message.
+    /// Bytes of the longest message.
     pub max_msg_size: u32,
     /// `port_cap_flags`.
     pub capabilities: u32,
@@ -102,13 +102,13 @@ pub struct PortReply {
     pub bad_qkeys: u16,
 }
 
-/// One entry of the GID table. `ENODATA` if it is empty, `EINVAL` beyond the table.
+/// Asks for an entry of the GID table. `ENODATA` if the entry is empty, `EINVAL` beyond the table.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct QueryGid {
-    /// Which.
+    /// Index of the entry.
     pub index: u32,
 }
 call!(QueryGid = QueryGid -> GidReply);

@@ -4,8 +4,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{Done, call};
 
-/// Bits of access: `enum ibv_access_flags`. Unknown ones of the optional range (bits 20 to 29) are
-/// ignored, other unknown ones are refused.
+/// Bits of access: `enum ibv_access_flags`. Unknown bits of the optional range (20 to 29) are ignored, other unknown
+/// bits are refused.
 pub mod access {
     /// The device may write.
     pub const LOCAL_WRITE: u32 = 1;
@@ -15,7 +15,7 @@ pub mod access {
     pub const REMOTE_READ: u32 = 4;
     /// Peers may do atomics.
     pub const REMOTE_ATOMIC: u32 = 8;
-    /// Windows may be bound to it.
+    /// Windows may be bound to the region.
     pub const MW_BIND: u32 = 16;
     /// Addresses of the region start at 0.
     pub const ZERO_BASED: u32 = 32;
@@ -43,7 +43,7 @@ pub struct PdReply {
     pub pd: u32,
 }
 
-/// `EBUSY` while something is in it.
+/// Ends a protection domain. `EBUSY` while it holds objects.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -54,9 +54,9 @@ pub struct DeallocPd {
 }
 call!(DeallocPd = DeallocPd -> Done);
 
-/// Asks for `/dev/userfaultfd`, open for reading and writing, which comes as a descriptor with the reply: what is made
-/// from it is of the client's memory and stops the kernel's accesses, too. Errors: `ENODEV`, the daemon hands out
-/// none; `EMFILE`.
+/// Asks for `/dev/userfaultfd`, open for reading and writing; its descriptor comes with the reply. A userfaultfd made
+/// from it is for the client's memory and stops the kernel's accesses, too. Errors: `ENODEV` (the daemon hands out
+/// none), `EMFILE`.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -70,35 +70,35 @@ call!(Userfaultfd = Userfaultfd -> Done);
 )]
 #[repr(C)]
 pub struct FileRange {
-    /// Where the first byte to map is in the file, a multiple of 4096.
+    /// Offset in the file of the first byte to map, a multiple of 4096.
     pub offset: u64,
-    /// Bytes to map, a multiple of 4096: they cover all of the region, or lie inside of it; 0: no file.
+    /// Bytes to map, a multiple of 4096: they cover all of the region, or lie inside it; 0: no file.
     pub length: u64,
-    /// Where the client has mapped the first of them, a multiple of 4096.
+    /// Address at which the client has mapped the first byte, a multiple of 4096.
     pub address: u64,
 }
 
-/// Registers memory. The client has made sure that the range is mapped, and writable if the access
-/// asks for it (`MADV_POPULATE_WRITE`, `MADV_POPULATE_READ`, or a file that has all its pages), unless it is on demand; the
-/// daemon finds out anyway when it touches it. Errors: `EINVAL`, `EFAULT`, `ENOMEM` (quota).
+/// Registers memory. The client has made sure that the range is mapped, and writable if the access asks for it
+/// (`MADV_POPULATE_WRITE`, `MADV_POPULATE_READ`, or a file that has all its pages), unless the region is on demand; the
+/// daemon finds out anyway when it touches the range. Errors: `EINVAL`, `EFAULT`, `ENOMEM` (quota).
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct RegMr {
-    /// First byte in the client's memory.
+    /// Address of the first byte in the client's memory.
     pub address: u64,
     /// Bytes.
     pub length: u64,
-    /// Address of the first byte as work requests and peers name it.
+    /// Address of the first byte, as work requests and peers name it.
     pub iova: u64,
-    /// Handle.
+    /// Handle of the protection domain.
     pub pd: u32,
-    /// [`access`].
+    /// Bits of [`access`].
     pub access: u32,
-    /// Optional.
+    /// Optional file behind the memory.
     pub file: FileRange,
-    /// [`Adoption`](super::Adoption): whether its memory was moved into that file, and why not.
+    /// [`Adoption`](super::Adoption): whether the memory was moved into that file, or why not.
     pub adoption: u32,
     /// Zero.
     pub reserved: u32,
@@ -119,25 +119,25 @@ pub struct MrReply {
     pub rkey: u32,
 }
 
-/// Replaces all of a region; its keys stay. `EAGAIN` as for [`DeregMr`]. `EBUSY` while a window is bound to it; else errors as for
-/// [`RegMr`], and with any of them the region is as before.
+/// Replaces all of a region; its keys stay. `EAGAIN` as for [`DeregMr`]. `EBUSY` while a window is bound to the region.
+/// Other errors as for [`RegMr`]. After any error the region is as before.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct ReregMr {
-    /// What it shall be.
+    /// The new region.
     pub wanted: RegMr,
-    /// Handle.
+    /// Handle of the region.
     pub mr: u32,
     /// Zero.
     pub reserved: u32,
 }
 call!(ReregMr = ReregMr -> MrReply);
 
-/// When the reply is there, nothing reaches the region any more. `EAGAIN`: a peer that has a grant to
-/// reach it by itself ([`Reach`](super::Reach)) is in the middle of that, and gets no grant again; ask
-/// once more. A peer that stands still for a second is not waited for.
+/// Ends a region: after the reply nothing reaches it any more. `EAGAIN`: a peer with a grant ([`Reach`](super::Reach))
+/// is in the middle of a copy, and gets no further grant; ask once more. A peer that stands still for a second is not
+/// waited for.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -154,7 +154,7 @@ call!(DeregMr = DeregMr -> Done);
 )]
 #[repr(C)]
 pub struct AllocMw {
-    /// Handle.
+    /// Handle of the protection domain.
     pub pd: u32,
     /// 1 or 2: `enum ibv_mw_type`.
     pub mw_type: u32,
@@ -169,7 +169,7 @@ call!(AllocMw = AllocMw -> MwReply);
 pub struct MwReply {
     /// Handle.
     pub mw: u32,
-    /// Its first rkey.
+    /// The first rkey.
     pub rkey: u32,
 }
 

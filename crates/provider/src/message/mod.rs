@@ -39,7 +39,7 @@ pub use session::{
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Most descriptors beside one message.
+/// Most descriptors with one message.
 pub const FDS_MAX: usize = 4;
 
 /// Longest packet.
@@ -49,17 +49,17 @@ pub const PACKET_MAX: usize = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Header {
-    /// Of the request; the reply repeats it.
+    /// Code of the request; the reply repeats it.
     pub code: u16,
-    /// Of the request, and another one than that of the request before; the reply repeats it. A daemon that
-    /// was restarted may answer once more what was answered before.
+    /// Number of the request, different from that of the request before; the reply repeats it. A restarted daemon may
+    /// repeat an answer that was given before.
     pub number: u16,
-    /// Linux errno; 0 in requests and good replies. Without it a reply has no body.
+    /// Linux errno; 0 in requests and successful replies. A reply with an errno has no body.
     pub errno: u32,
 }
 
 impl Header {
-    /// Of a request.
+    /// Makes the header of a request.
     pub fn of<T: Call>(number: u16) -> Self {
         Self {
             code: T::CODE as u16,
@@ -74,9 +74,9 @@ pub trait Body: FromBytes + IntoBytes + Immutable + KnownLayout + Copy {}
 
 impl<T: FromBytes + IntoBytes + Immutable + KnownLayout + Copy> Body for T {}
 
-/// A request: its code, and what answers it.
+/// A request: its code, and the type of its reply.
 pub trait Call: Body {
-    /// What names it in the header.
+    /// The request's code in the header.
     const CODE: u32;
     /// Body of the reply.
     type Reply: Body;
@@ -89,7 +89,7 @@ pub trait Call: Body {
 #[repr(C)]
 pub struct Done {}
 
-/// Gives a request its code and reply.
+/// Gives a request type its code and reply type.
 macro_rules! call {
     ($request:ty = $code:ident -> $reply:ty) => {
         impl $crate::message::Call for $request {
@@ -100,7 +100,7 @@ macro_rules! call {
 }
 pub(crate) use call;
 
-/// Puts a packet together: `out` gets header and body.
+/// Encodes a packet: `out` gets header and body.
 ///
 /// # Panics
 /// If the body is longer than [`PACKET_MAX`] allows, which no message of this crate is.
@@ -111,12 +111,12 @@ pub fn encode<'a, T: Body>(header: Header, body: &T, out: &'a mut [u8; PACKET_MA
     &out[..length]
 }
 
-/// Takes a packet apart; `None` if it is too short for a header.
+/// Splits a packet into header and body; `None` if it is too short for a header.
 pub fn split(packet: &[u8]) -> Option<(Header, &[u8])> {
     Header::read_from_prefix(packet).ok()
 }
 
-/// The body of a message, when it has exactly the right size.
+/// Reads the body of a message; `None` if it does not have exactly the right size.
 pub fn parse<T: Body>(body: &[u8]) -> Option<T> {
     T::read_from_bytes(body).ok()
 }

@@ -21,15 +21,15 @@ pub mod qp_type {
 )]
 #[repr(C)]
 pub struct QpCapacity {
-    /// Send requests.
+    /// Most send requests.
     pub max_send_wr: u32,
-    /// Receives.
+    /// Most receives.
     pub max_recv_wr: u32,
-    /// Buffers of a send request.
+    /// Most buffers of a send request.
     pub max_send_sge: u32,
-    /// Buffers of a receive.
+    /// Most buffers of a receive.
     pub max_recv_sge: u32,
-    /// Bytes of inline data.
+    /// Most bytes of inline data.
     pub max_inline: u32,
 }
 
@@ -39,23 +39,23 @@ pub struct QpCapacity {
 )]
 #[repr(C)]
 pub struct CreateQp {
-    /// What events name it by.
+    /// Name of the queue pair in events.
     pub cookie: u64,
-    /// Handle.
+    /// Handle of the protection domain.
     pub pd: u32,
-    /// [`qp_type`].
+    /// One of [`qp_type`].
     pub qp_type: u32,
-    /// Handle.
+    /// Handle of the send CQ.
     pub send_cq: u32,
-    /// Handle.
+    /// Handle of the receive CQ.
     pub recv_cq: u32,
-    /// Handle, when [`has_srq`](Self::has_srq).
+    /// Handle of the SRQ, if [`has_srq`](Self::has_srq).
     pub srq: u32,
-    /// 0 or 1.
+    /// Whether there is an SRQ: 0 or 1.
     pub has_srq: u32,
-    /// Every send request completes with an entry: 0 or 1.
+    /// Whether every send request completes with an entry: 0 or 1.
     pub signal_all: u32,
-    /// Wanted at least.
+    /// Least sizes wanted.
     pub capacity: QpCapacity,
 }
 call!(CreateQp = CreateQp -> QpReply);
@@ -74,7 +74,7 @@ pub struct QpReply {
     pub doorbell: u32,
     /// Bytes of its memory.
     pub bytes: u32,
-    /// What it got.
+    /// Sizes that the queue pair got.
     pub capacity: QpCapacity,
     /// Send queue.
     pub send: QueueGeometry,
@@ -96,27 +96,27 @@ pub struct QpAttributes {
     pub path_mtu: u32,
     /// Q_Key.
     pub qkey: u32,
-    /// Expected PSN.
+    /// First PSN that is expected.
     pub rq_psn: u32,
-    /// First PSN.
+    /// First PSN that is sent.
     pub sq_psn: u32,
     /// Peer's QP.
     pub dest_qp_num: u32,
     /// [`access`](super::access)
     pub access: u32,
-    /// Path.
+    /// The path.
     pub address: AddressVector,
-    /// Index.
+    /// Index in the pkey table.
     pub pkey_index: u16,
-    /// Raise an event when drained.
+    /// Whether to raise an event when the send queue is drained.
     pub en_sqd_async_notify: u8,
-    /// Read only: draining.
+    /// Whether the send queue is draining; read only.
     pub sq_draining: u8,
     /// Outgoing READs and atomics.
     pub max_rd_atomic: u8,
     /// Incoming READs and atomics.
     pub max_dest_rd_atomic: u8,
-    /// Timer code.
+    /// RNR timer code.
     pub min_rnr_timer: u8,
     /// Port.
     pub port: u8,
@@ -130,8 +130,8 @@ pub struct QpAttributes {
     pub reserved: u8,
 }
 
-/// Changes a queue pair. After RESET both indices of its rings are zero: the library starts at zero
-/// again when the reply is there. `EINVAL` for transitions, attributes and values.
+/// Changes a queue pair. RESET sets both indices of its rings to zero: the library starts at zero again after the
+/// reply. `EINVAL` for transitions, attributes and values.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -141,12 +141,12 @@ pub struct ModifyQp {
     pub qp: u32,
     /// `enum ibv_qp_attr_mask`
     pub mask: u32,
-    /// What the mask names.
+    /// Values of the attributes that the mask names.
     pub attributes: QpAttributes,
 }
 call!(ModifyQp = ModifyQp -> Done);
 
-/// Asks for the attributes.
+/// Asks for the attributes of a queue pair.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -163,14 +163,15 @@ call!(QueryQp = QueryQp -> QueryQpReply);
 )]
 #[repr(C)]
 pub struct QueryQpReply {
-    /// As they are now.
+    /// Current attributes.
     pub attributes: QpAttributes,
-    /// As at creation.
+    /// Sizes, as at creation.
     pub capacity: QpCapacity,
 }
 
-/// None of its completions is written afterwards; those in CQs stay until the library skips them. `EAGAIN`: a page of the client's
-/// memory is late, and bytes of a message may still be written there; ask once more. So [`ModifyQp`] to RESET or ERR.
+/// Ends a queue pair. None of its completions is written afterwards; those in CQs stay until the library skips them.
+/// `EAGAIN`: a page of the client's memory is late, and bytes of a message may still be written there; ask once more.
+/// The same holds for [`ModifyQp`] to RESET or ERR.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -181,7 +182,7 @@ pub struct DestroyQp {
 }
 call!(DestroyQp = DestroyQp -> Done);
 
-/// Lets a datagram QP receive what is sent to a multicast GID.
+/// Attaches a datagram QP to a multicast GID.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -191,12 +192,12 @@ pub struct AttachMcast {
     pub qp: u32,
     /// Zero in RoCE.
     pub lid: u32,
-    /// Group.
+    /// GID of the group.
     pub gid: [u8; 16],
 }
 call!(AttachMcast = AttachMcast -> Done);
 
-/// Ends that.
+/// Detaches a datagram QP from a multicast GID.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -206,7 +207,7 @@ pub struct DetachMcast {
     pub qp: u32,
     /// Zero in RoCE.
     pub lid: u32,
-    /// Group.
+    /// GID of the group.
     pub gid: [u8; 16],
 }
 call!(DetachMcast = DetachMcast -> Done);

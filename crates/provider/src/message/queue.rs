@@ -4,7 +4,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{Done, call};
 
-/// A CQ without channel.
+/// Stands for a CQ without a channel.
 pub const NO_CHANNEL: u32 = u32::MAX;
 
 /// Makes a completion channel: a pipe of 8-byte CQ cookies.
@@ -15,7 +15,7 @@ pub const NO_CHANNEL: u32 = u32::MAX;
 pub struct CreateChannel {}
 call!(CreateChannel = CreateChannel -> ChannelReply);
 
-/// A channel; its read end comes along.
+/// A channel; its read end comes with the reply.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -25,7 +25,7 @@ pub struct ChannelReply {
     pub channel: u32,
 }
 
-/// `EBUSY` while CQs use it.
+/// Ends a channel. `EBUSY` while CQs use it.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -36,28 +36,28 @@ pub struct DestroyChannel {
 }
 call!(DestroyChannel = DestroyChannel -> Done);
 
-/// Where one work queue is in a queue's memory.
+/// Places of the parts of one work queue in its memory.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct QueueGeometry {
-    /// Its [`QueueHeader`](crate::layout::QueueHeader).
+    /// Offset of the [`QueueHeader`](crate::layout::QueueHeader).
     pub header: u32,
-    /// First slot.
+    /// Offset of the first slot.
     pub slots_at: u32,
-    /// Slots, a power of two; 0: there is no such queue.
+    /// Number of slots, a power of two; 0: there is no such queue.
     pub slots: u32,
     /// Bytes of a slot.
     pub stride: u32,
-    /// Data area.
+    /// Offset of the data area.
     pub data_at: u32,
     /// Bytes of the data area, 0 for none.
     pub data_bytes: u32,
 }
 
 impl QueueGeometry {
-    /// Seen from so many bytes before: the places in a file of a queue whose memory begins there.
+    /// Adds `offset` to each place: from places in a queue's memory to those in the file that has it there.
     pub fn shifted(self, offset: u32) -> Self {
         Self {
             header: self.header + offset,
@@ -67,7 +67,7 @@ impl QueueGeometry {
         }
     }
 
-    /// The reverse; `None` if a part of it would be before the start.
+    /// The reverse of [`shifted`](Self::shifted); `None` if a part of the queue would be before the start.
     pub fn shifted_back(self, offset: u32) -> Option<Self> {
         Some(Self {
             header: self.header.checked_sub(offset)?,
@@ -84,11 +84,11 @@ impl QueueGeometry {
 )]
 #[repr(C)]
 pub struct CreateCq {
-    /// What notifications and events name it by.
+    /// Name of the queue in notifications and events.
     pub cookie: u64,
-    /// Entries at least.
+    /// Least number of entries.
     pub entries: u32,
-    /// Handle or [`NO_CHANNEL`].
+    /// Handle of the channel, or [`NO_CHANNEL`].
     pub channel: u32,
 }
 call!(CreateCq = CreateCq -> CqReply);
@@ -103,13 +103,13 @@ pub struct CqReply {
     pub cq: u32,
     /// Bytes of its memory.
     pub bytes: u32,
-    /// Header (see [`cq_header`](crate::layout::cq_header)) and entries; a data area for clients that
-    /// put messages in place.
+    /// Header (see [`cq_header`](crate::layout::cq_header)) and entries; a data area for clients that put messages in
+    /// place.
     pub ring: QueueGeometry,
 }
 
-/// Gives a CQ a new ring. The library must not poll while it waits: unpolled entries are in the new
-/// ring from index 0 on. `EINVAL` if they do not fit.
+/// Gives a CQ a new ring. The library must not poll while it waits for the reply: unpolled entries are in the new ring
+/// from index 0 on. `EINVAL` if they do not fit.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -117,12 +117,12 @@ pub struct CqReply {
 pub struct ResizeCq {
     /// Handle.
     pub cq: u32,
-    /// Entries at least.
+    /// Least number of entries.
     pub entries: u32,
 }
 call!(ResizeCq = ResizeCq -> CqReply);
 
-/// `EBUSY` while a QP uses it.
+/// Ends a CQ. `EBUSY` while a QP uses it.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -139,13 +139,13 @@ call!(DestroyCq = DestroyCq -> Done);
 )]
 #[repr(C)]
 pub struct CreateSrq {
-    /// What events name it by.
+    /// Name of the queue in events.
     pub cookie: u64,
-    /// Handle.
+    /// Handle of the protection domain.
     pub pd: u32,
-    /// Requests at least.
+    /// Least number of requests.
     pub max_wr: u32,
-    /// Buffers of one at least.
+    /// Least number of buffers of one request.
     pub max_sge: u32,
     /// Armed limit, 0 for none.
     pub limit: u32,
@@ -162,9 +162,9 @@ pub struct SrqReply {
     pub srq: u32,
     /// Bytes of its memory.
     pub bytes: u32,
-    /// Its number on the wire, for `ibv_get_srq_num`.
+    /// Number of the SRQ, for `ibv_get_srq_num`.
     pub number: u32,
-    /// Buffers of one request.
+    /// Most buffers of one request.
     pub max_sge: u32,
     /// The queue; no data area.
     pub ring: QueueGeometry,
@@ -188,12 +188,12 @@ pub struct ModifySrq {
     pub srq: u32,
     /// [`srq_mask`].
     pub mask: u32,
-    /// Armed limit.
+    /// Limit to arm.
     pub limit: u32,
 }
 call!(ModifySrq = ModifySrq -> Done);
 
-/// Asks for the attributes.
+/// Asks for the attributes of a shared receive queue.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -210,15 +210,15 @@ call!(QuerySrq = QuerySrq -> SrqState);
 )]
 #[repr(C)]
 pub struct SrqState {
-    /// Requests.
+    /// Most requests.
     pub max_wr: u32,
-    /// Buffers of one.
+    /// Most buffers of one request.
     pub max_sge: u32,
     /// Armed limit, 0 for none.
     pub limit: u32,
 }
 
-/// `EBUSY` while a QP uses it.
+/// Ends a shared receive queue. `EBUSY` while a QP uses it.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]

@@ -19,7 +19,7 @@ impl Default for Name {
 }
 
 impl Name {
-    /// `None` if it is too long.
+    /// Makes a name; `None` if the text is too long.
     pub fn new(text: &str) -> Option<Self> {
         let mut name = Self::default();
         name.0
@@ -28,7 +28,7 @@ impl Name {
         Some(name)
     }
 
-    /// The text; empty if it is none.
+    /// The text; empty if it is not UTF-8.
     pub fn as_str(&self) -> &str {
         let end = self
             .0
@@ -39,19 +39,18 @@ impl Name {
     }
 }
 
-/// Asks for one adapter that this user may open, counted from 0. `ENODEV` behind the last. Needs no
-/// hello.
+/// Asks for one of the adapters that this user may open, counted from 0. `ENODEV` after the last. Needs no hello.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct ListAdapter {
-    /// Which.
+    /// Number of the adapter.
     pub index: u32,
 }
 call!(ListAdapter = ListAdapter -> AdapterReply);
 
-/// Asks for the adapter of a name. `ENODEV` if this user may open none of that name. Needs no hello.
+/// Asks for an adapter by name. `ENODEV` if this user may open no adapter of that name. Needs no hello.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -72,7 +71,7 @@ pub struct AdapterReply {
     pub name: Name,
     /// Its port group.
     pub portgroup: Name,
-    /// Node GUID in the order of the wire.
+    /// Node GUID in network byte order.
     pub guid: [u8; 8],
     /// Its IP address, zero-extended if IPv4.
     pub ip: [u8; 16],
@@ -95,19 +94,19 @@ pub struct AdapterReply {
 pub struct Hello {
     /// [`crate::VERSION`].
     pub version: u32,
-    /// [`hello_flag`](super::hello_flag).
+    /// Bits of [`hello_flag`](super::hello_flag).
     pub flags: u32,
-    /// Which adapter; empty for the only one.
+    /// Name of the adapter; empty for the only one.
     pub adapter: Name,
-    /// Address of 8 bytes of the client's memory that hold [`nonce`](Self::nonce) during the hello, so
-    /// that the daemon can see whether descriptor and peer process are the same memory. 0: none.
+    /// Address of 8 bytes of the client's memory that hold [`nonce`](Self::nonce) during the hello: they show the
+    /// daemon whether the descriptor is the memory of the peer process. 0: none.
     pub nonce_address: u64,
     /// Any value that is hard to guess.
     pub nonce: u64,
 }
 call!(Hello = Hello -> HelloReply);
 
-/// The open adapter.
+/// The opened adapter.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -117,11 +116,11 @@ pub struct HelloReply {
     pub version: u32,
     /// Bytes of the doorbell page.
     pub page_bytes: u32,
-    /// Which adapter it is.
+    /// The adapter.
     pub adapter: AdapterReply,
 }
 
-/// What [`AsyncEvent::element`] names.
+/// Values of [`AsyncEvent::element`]: the kind of object.
 pub mod element {
     /// The port or device.
     pub const PORT: u32 = 0;
@@ -141,8 +140,8 @@ pub mod element {
 pub struct AsyncEvent {
     /// `enum ibv_event_type`.
     pub event: u32,
-    /// [`element`].
+    /// One of [`element`].
     pub element: u32,
-    /// Cookie of the object; port number of a port.
+    /// Cookie of the object, or the port number.
     pub cookie: u64,
 }

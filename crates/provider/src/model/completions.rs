@@ -1,4 +1,4 @@
-//! Completion queues: entries are taken whole, with the message that they enclose; none waits for a client that was
+//! Completion queues: entries are taken whole, with the message that they enclose; no entry waits for a client that was
 //! never woken; and either side puts a message in place, but never both.
 
 use std::sync::Arc;
@@ -90,7 +90,7 @@ fn entries_are_taken_whole_with_their_messages() {
     });
 }
 
-/// The client arms and looks once more; the daemon publishes and looks whether it armed.
+/// The client arms and looks once more; the daemon publishes and looks at the arming.
 #[test]
 fn who_armed_finds_the_entry_or_is_notified() {
     for (what, urgent) in [(armed::ANY, false), (armed::SOLICITED, true)] {

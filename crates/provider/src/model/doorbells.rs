@@ -56,7 +56,7 @@ fn of_two_who_ring_at_once_both_are_heard() {
     });
 }
 
-/// Loom fails a model in which both touch the cell at once, or one without having seen the other.
+/// Loom fails a model in which both touch the cell at once, or one without having seen the other's access.
 #[test]
 fn nobody_copies_after_the_daemon_found_that_nobody_does() {
     loom::model(|| {

@@ -33,7 +33,7 @@ fn request(number: u64) -> SendHeader {
     }
 }
 
-/// The number of the next request, if there is one, and the payload that it has by value.
+/// Fetches the next request, if there is one: its number, and its payload by value.
 fn fetch(ring: &mut WorkRing, area: &Area) -> Option<(u64, u8)> {
     let header: SendHeader = ring.fetch().unwrap()?.header();
     let mut payload = [0];
@@ -45,7 +45,7 @@ fn fetch(ring: &mut WorkRing, area: &Area) -> Option<(u64, u8)> {
     Some((header.wr_id, payload[0]))
 }
 
-/// A client that posts two requests, one after the other, and how many of them found room.
+/// Posts two requests, one after the other, and returns how many of them found room.
 fn post_two(queue: &mut SendQueue, mut push: impl FnMut(&mut SendQueue, u64) -> bool) -> u64 {
     let mut posted = 0;
     for number in 1..=2 {
@@ -57,7 +57,7 @@ fn post_two(queue: &mut SendQueue, mut push: impl FnMut(&mut SendQueue, u64) -> 
     posted
 }
 
-/// What the daemon fetches while the client posts, and afterwards.
+/// Returns what the daemon fetches while the client posts, and afterwards.
 fn fetched_of(push: fn(&mut SendQueue, u64) -> bool) -> (u64, Vec<(u64, u8)>) {
     let area = area(&SENDS);
     let mut queue = SendQueue::new(Arc::clone(&area), SENDS).unwrap();
@@ -138,7 +138,7 @@ fn receives_are_fetched_whole_and_once() {
     });
 }
 
-/// Where nobody polls: the daemon looks once more after it asked for rings, and the client rings if it was asked.
+/// Without polling: the daemon looks once more after it asked for rings, and the client rings if it was asked.
 #[test]
 fn a_receive_is_seen_or_rung_for() {
     loom::model(|| {

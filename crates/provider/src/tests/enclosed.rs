@@ -1,4 +1,4 @@
-//! Messages that come with completions.
+//! Messages that completions enclose.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ fn write_enclosed(ring: &mut CompletionRing, wr_id: u64, bytes: &[u8]) -> Comple
     entry
 }
 
-/// Polls one: its number and what went to each buffer.
+/// Polls one entry: its number, and the bytes for each buffer.
 fn poll_enclosed(queue: &mut CompletionQueue) -> Option<(u64, Vec<Vec<u8>>)> {
     let mut parts = Vec::new();
     let entry = queue.poll(|_, message| {
@@ -52,7 +52,7 @@ fn poll_enclosed(queue: &mut CompletionQueue) -> Option<(u64, Vec<Vec<u8>>)> {
 
 fn part(piece: &Piece<'_>) -> Vec<u8> {
     let mut bytes = vec![0; piece.buffer.length as usize];
-    // SAFETY: as many bytes as the buffer has.
+    // SAFETY: `bytes` has as many bytes as the buffer.
     unsafe { piece.put(bytes.as_mut_ptr()) };
     bytes
 }
@@ -139,7 +139,7 @@ fn messages_of_a_daemon_that_ended_are_not_overwritten() {
     assert_eq!((next.enclosing_room(), left), (Ok(ENCLOSING_AREA), 0));
 }
 
-/// The library changes what it likes in its rings.
+/// The library can change anything in its rings.
 #[test]
 fn entries_and_messages_that_make_no_sense_are_passed_over() {
     let (mut ring, _queue, area) = enclosing(4);

@@ -1,4 +1,4 @@
-//! A client's things, as they were.
+//! A client's objects, restored from records.
 
 use std::os::fd::OwnedFd;
 
@@ -12,13 +12,13 @@ use super::super::multicast::Group;
 use crate::quota::Kind;
 
 impl Client {
-    /// It was given numbers up to that one.
+    /// Marks all numbers up to `last` as given.
     pub(super) fn resume(&mut self, last: u64) {
         self.last = last;
         self.changes.begin();
     }
 
-    /// Whether it was given that number.
+    /// Whether the client was given that number.
     fn has_given(&self, number: u64) -> bool {
         number > 0 && number <= self.last
     }
@@ -56,7 +56,7 @@ impl Client {
         Some(())
     }
 
-    /// All of it is to be written down.
+    /// Marks all of the client's objects to be written.
     pub(super) fn note_all(&mut self) {
         self.changes.note(Item::Itself);
         self.changes.note(Item::Answer);
@@ -77,8 +77,8 @@ impl Client {
         }
     }
 
-    /// Events that nobody has announced are to be announced. One of them was, if the program asks for an event of the
-    /// channel `asked`.
+    /// Announces the events that are not announced. In the channel `asked` the program has read one announcement and
+    /// asks for its event.
     pub(super) fn announce_again(&mut self, asked: Option<u64>) {
         for (number, channel) in &mut self.channels {
             channel.announce_again(usize::from(asked == Some(*number)));

@@ -1,5 +1,5 @@
-//! Records of rdma_cm as workers leave them: `corpus/cm5.txt`, of what workers leave each other in formats 4 and 5. Each line is a
-//! kind and the record's bytes. Whatever changes what they mean gives that format another number.
+//! Records of rdma_cm as workers leave them: `corpus/cm5.txt` has those of formats 4 and 5. Each line is a kind and the
+//! record's bytes. A change to their meaning gives the format another number.
 
 use std::fmt::Debug;
 use std::fs;
@@ -124,7 +124,7 @@ fn datagram() -> Datagram {
     }
 }
 
-/// In the order of their kinds.
+/// All records, in the order of their kinds.
 fn all() -> [Vec<u8>; 9] {
     [
         client().encode_to_vec(),

@@ -1,4 +1,4 @@
-//! Identifiers as records, and what they hold.
+//! Identifiers as records, and how their ports, listeners and connections are restored.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use super::super::ports::Claim;
 use super::super::search::Search;
 use super::{STAGES, record};
 
-/// The port of an adapter that is gone.
+/// Stands for the port of an adapter that is gone.
 const NOWHERE: PortId = PortId(u32::MAX);
 
 impl Identifier {
@@ -55,7 +55,7 @@ impl Identifier {
         }
     }
 
-    /// Without its port, listeners and connection. `None` if no service writes such a record.
+    /// Restores an identifier, without its port, listeners and connection. `None` if no service writes such a record.
     pub(super) fn parse(record: &record::Identifier, adapters: &Adapters) -> Option<Self> {
         let is_known = matches!(record.space, space::TCP | space::UDP)
             && matches!(record.qp_type, qp_type::RC | qp_type::UC | qp_type::UD);
@@ -88,7 +88,8 @@ impl Identifier {
 }
 
 impl Handler<'_> {
-    /// An identifier has its port again, and listens there. Where somebody else has it now, it has it no more.
+    /// Gives an identifier its port again, and lets it listen there. Where somebody else has the port now, the
+    /// identifier loses it.
     pub(super) fn hold_again(&mut self, id: u64, backlog: Option<u32>) {
         let Ok(identifier) = self.client.get(id) else {
             return;
@@ -120,7 +121,7 @@ impl Handler<'_> {
         self.take_what_is_free(id, claim, self.usable())
     }
 
-    /// The identifier's port at those adapters where nobody is in the way.
+    /// Takes the identifier's port at those adapters where it is free.
     fn take_what_is_free(
         &mut self,
         id: u64,
@@ -148,7 +149,7 @@ impl Handler<'_> {
         };
         identifier.listens = Some((listens, backlog));
         let held = identifier.holds.clone();
-        // Who is refused here listens at the others as before.
+        // If it is refused at one adapter, it listens at the others as before.
         if held == Held::Everywhere {
             let _refused = self.listen_everywhere(id, listens);
         }
@@ -157,7 +158,7 @@ impl Handler<'_> {
         }
     }
 
-    /// An identifier has its connection again, or learns that it is lost.
+    /// Gives an identifier its connection again, or reports that the connection is lost.
     pub(super) fn connect_again(&mut self, id: u64, name: CommId) {
         let Ok(identifier) = self.client.get(id) else {
             return;
@@ -194,7 +195,7 @@ impl Handler<'_> {
         self.tell(id, told);
     }
 
-    /// Its adapter is gone: it is told, unless it was before.
+    /// Reports to an identifier that its adapter is gone, unless that was reported before.
     pub(super) fn miss_adapter(&mut self, id: u64, record: &record::Identifier) {
         let is_missing = self
             .client

@@ -1,18 +1,19 @@
-//! What another service needs to go on for this one.
+//! Records of what a later service needs to go on for this one.
 //!
 //! ```text
 //!   request, datagram, time ──► what changed ──► records ── commit ──► tokens, answers, datagrams
 //!                                                   └── resume ──► another service
 //! ```
-//! Nothing is told before the records of it are committed. A request stays in its socket until it is answered, and an
-//! answer that was given is given again. A datagram has a record until it has left the daemon, or has arrived at
-//! another adapter of it; what is sent twice is known by its names. What got lost is repeated as on a wire.
+//! Nothing is told before its records are committed. A request stays in its socket until it is answered; an answer that
+//! was given is given again. A datagram has a record until it has left the daemon, or has arrived at another adapter of
+//! the daemon; a datagram that is sent twice is recognised by the names in it. Lost datagrams are repeated as on a
+//! wire.
 //!
-//! An event is one record until its program has fetched it, so it is told once. Of the bytes that announce events one
-//! may be too many, if a thread had read one and not asked yet when the service before ended: it finds no event then.
+//! An event is one record until its program has fetched it, so it is told once. There may be one announcement byte too
+//! many, if a thread had read a byte and not yet asked when the earlier service ended: the thread then finds no event.
 //!
-//! Adapters are named by their names, since ports are given anew. What is read back is not trusted: what nobody could
-//! have written is left out, and whoever it belonged to is told as if its peer or adapter was gone.
+//! Records refer to adapters by name, since ports are numbered anew. Records that are read back are not trusted: an
+//! impossible one is left out, and its owner is told as if its peer or adapter was gone.
 
 mod clients;
 #[cfg(test)]
@@ -29,7 +30,7 @@ pub(super) use recorder::Recorder;
 
 use super::identifier::Stage;
 
-/// The numbers are in records.
+/// All stages, in the order of their numbers in records.
 const STAGES: [Stage; 12] = [
     Stage::Idle,
     Stage::Bound,

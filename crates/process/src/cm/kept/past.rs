@@ -1,4 +1,4 @@
-//! What the service before has left.
+//! The records that an earlier service has left.
 
 use std::os::fd::RawFd;
 
@@ -8,14 +8,14 @@ use vrdma_keep::{Inherited, Record, Records, SlotId};
 use super::record;
 use super::recorder::Kind;
 
-/// A record and where it is.
+/// A record and its place.
 #[derive(Debug)]
 pub(super) struct Noted<T> {
     pub(super) slot: SlotId,
     pub(super) record: T,
 }
 
-/// See the module.
+/// The records that an earlier service has left.
 #[derive(Debug)]
 pub struct Past {
     pub(super) clients: Vec<Noted<record::Client>>,
@@ -31,7 +31,7 @@ pub struct Past {
 }
 
 impl Past {
-    /// Reads what was found in an area. What cannot be read is removed.
+    /// Reads the records that were found in an area. Unreadable ones are removed.
     pub fn new(found: &[Record], records: &Records) -> Self {
         let mut past = Self {
             clients: Vec::new(),
@@ -79,7 +79,7 @@ impl Past {
         sockets.chain(pipes).chain(with_answers).collect()
     }
 
-    /// Takes these from all that are open.
+    /// Takes the descriptors that the records name from all that are open.
     pub fn claim(&mut self, inherited: &mut Inherited) {
         self.inherited = inherited.split(self.descriptors());
     }

@@ -1,4 +1,4 @@
-//! The records. A field's number is for ever; a field that is not there has its default.
+//! The records. A field's number never changes; a missing field has its default.
 
 use prost::Message;
 
@@ -9,13 +9,13 @@ pub(super) struct Client {
     pub(super) client: u32,
     #[prost(int32, tag = "2")]
     pub(super) socket: i32,
-    /// The adapter whose socket it came by.
+    /// The adapter by whose socket the client came.
     #[prost(string, optional, tag = "3")]
     pub(super) only: Option<String>,
-    /// The adapter that it wants; empty for all.
+    /// The adapter that the client wants; empty for all.
     #[prost(string, tag = "4")]
     pub(super) wants: String,
-    /// The last number that it was given.
+    /// The last number that the client was given.
     #[prost(uint64, tag = "5")]
     pub(super) last: u64,
 }
@@ -29,7 +29,7 @@ pub(super) struct Answer {
     pub(super) code: u32,
     #[prost(uint32, tag = "3")]
     pub(super) number: u32,
-    /// 0 for a good one.
+    /// Errno of the answer; 0 for success.
     #[prost(int32, tag = "4")]
     pub(super) errno: i32,
     #[prost(bytes = "vec", tag = "5")]
@@ -58,7 +58,7 @@ pub(super) struct Event {
     pub(super) channel: u64,
     #[prost(uint64, tag = "3")]
     pub(super) number: u64,
-    /// [`vrdma_provider::cm::Event`].
+    /// Bytes of a [`vrdma_provider::cm::Event`].
     #[prost(bytes = "vec", tag = "4")]
     pub(super) event: Vec<u8>,
 }
@@ -91,21 +91,21 @@ pub(super) struct Identifier {
     pub(super) stage: u32,
     #[prost(message, required, tag = "7")]
     pub(super) options: Options,
-    /// [`vrdma_provider::cm::Route`].
+    /// Bytes of a [`vrdma_provider::cm::Route`].
     #[prost(bytes = "vec", tag = "8")]
     pub(super) route: Vec<u8>,
-    /// The adapter that it is bound to; empty for one that is gone.
+    /// The adapter that the identifier is bound to; empty for one that is gone.
     #[prost(string, optional, tag = "9")]
     pub(super) adapter: Option<String>,
     #[prost(message, optional, tag = "10")]
     pub(super) claim: Option<Claim>,
-    /// It listens, and so many calls may wait.
+    /// Most connection requests that may wait, if the identifier listens.
     #[prost(uint32, optional, tag = "11")]
     pub(super) backlog: Option<u32>,
-    /// Its connection at that adapter.
+    /// Name of its connection at that adapter.
     #[prost(fixed32, optional, tag = "12")]
     pub(super) connection: Option<u32>,
-    /// [`vrdma_cm::Link`] and [`vrdma_cm::Side`].
+    /// Bytes of a [`vrdma_cm::Link`] and a [`vrdma_cm::Side`].
     #[prost(bytes = "vec", tag = "13")]
     pub(super) link: Vec<u8>,
     #[prost(bytes = "vec", tag = "14")]
@@ -128,7 +128,7 @@ pub(super) struct Options {
     pub(super) ack_timeout: u32,
 }
 
-/// With what it has its port: at the adapter with that address, or at all that it may use.
+/// The claim of an identifier to its port: at the adapter with that address, or at all that it may use.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Claim {
     #[prost(bytes = "vec", optional, tag = "1")]
@@ -141,7 +141,7 @@ pub(super) struct Claim {
     pub(super) shared: bool,
 }
 
-/// An address that is looked for.
+/// An address that is being resolved.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Search {
     #[prost(string, tag = "1")]
@@ -150,14 +150,14 @@ pub(super) struct Search {
     pub(super) sgid: Vec<u8>,
     #[prost(bytes = "vec", tag = "3")]
     pub(super) dgid: Vec<u8>,
-    /// [`vrdma_provider::cm::Endpoint`].
+    /// Bytes of a [`vrdma_provider::cm::Endpoint`].
     #[prost(bytes = "vec", tag = "4")]
     pub(super) remote: Vec<u8>,
     #[prost(uint64, tag = "5")]
     pub(super) patience_ms: u64,
 }
 
-/// A queue pair that questions are answered with.
+/// A queue pair that is the answer to SIDR requests.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Offer {
     #[prost(uint32, tag = "1")]
@@ -172,7 +172,7 @@ pub(super) struct Offer {
     pub(super) qkey: u32,
 }
 
-/// A connection or question of an adapter's manager ([`vrdma_cm::Cm::save`]).
+/// A connection or SIDR request of an adapter's manager ([`vrdma_cm::Cm::save`]).
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Connection {
     #[prost(string, tag = "1")]

@@ -1,4 +1,4 @@
-//! Where the record of each thing is.
+//! The place of each object's record.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use prost::Message;
 use vrdma_keep::{Records, SlotId};
 
-/// What a record is about. The numbers are in the records of processes that ended.
+/// The kinds of records. Their numbers are in the records of earlier processes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u16)]
 pub(super) enum Kind {
@@ -22,7 +22,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Those that belong to a client.
+    /// Kinds that belong to a client.
     pub(super) const OF_CLIENT: [Self; 7] = [
         Self::Client,
         Self::Answer,
@@ -32,7 +32,7 @@ impl Kind {
         Self::Identifier,
         Self::Offer,
     ];
-    /// Those that belong to an adapter.
+    /// Kinds that belong to an adapter.
     pub(super) const OF_ADAPTER: [Self; 2] = [Self::Connection, Self::Datagram];
 
     pub(super) fn from_number(number: u16) -> Option<Self> {
@@ -41,7 +41,7 @@ impl Kind {
     }
 }
 
-/// A thing: of which kind, whose (a client's number or an adapter's port), and which of these.
+/// An object: its kind, its owner (a client's number or an adapter's port), and which of the owner's objects it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Key {
     pub(super) kind: Kind,
@@ -60,7 +60,7 @@ impl Key {
         }
     }
 
-    /// All of a kind that somebody has.
+    /// All objects of a kind that an owner has.
     pub(super) fn all(kind: Kind, whose: u32) -> RangeInclusive<Self> {
         let last = Self {
             kind,
@@ -71,7 +71,7 @@ impl Key {
         Self::new(kind, whose, 0)..=last
     }
 
-    /// The parts of one thing.
+    /// All parts of one object.
     pub(super) fn parts(kind: Kind, whose: u32, first: u64) -> RangeInclusive<Self> {
         let begin = Self::new(kind, whose, first);
         let second = u64::MAX;
@@ -93,14 +93,14 @@ impl Recorder {
         }
     }
 
-    /// A record that is there already is that of a thing; the one that it had is removed.
+    /// Makes an existing record that of an object; the object's previous record is removed.
     pub(super) fn adopt(&mut self, key: Key, slot: SlotId) {
         if let Some(other) = self.slots.insert(key, slot) {
             self.records.remove(other);
         }
     }
 
-    /// Writes the record of a thing; `false` if there is no room for it.
+    /// Writes the record of an object; `false` if there is no room for it.
     pub(super) fn put(&mut self, key: Key, record: &impl Message) -> bool {
         let bytes = record.encode_to_vec();
         let old = self.slots.get(&key).copied();
@@ -111,7 +111,7 @@ impl Recorder {
             return false;
         };
         self.slots.insert(key, slot);
-        // One that it has outgrown.
+        // Remove the old record, which the object has outgrown.
         old.into_iter().for_each(|slot| self.records.remove(slot));
         true
     }
@@ -120,7 +120,7 @@ impl Recorder {
         self.slots.contains_key(&key)
     }
 
-    /// The things among those that have a record.
+    /// Those of the objects `among` that have a record.
     pub(super) fn keys(&self, among: RangeInclusive<Key>) -> Vec<Key> {
         self.slots.range(among).map(|(key, _)| *key).collect()
     }
@@ -149,7 +149,7 @@ impl Recorder {
         }
     }
 
-    /// A record that is of no use.
+    /// Removes a record that is of no use.
     pub(super) fn discard(&self, slot: SlotId) {
         self.records.remove(slot);
     }

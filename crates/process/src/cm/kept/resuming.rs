@@ -1,4 +1,4 @@
-//! A service that goes on for another one.
+//! A service that goes on for an earlier one.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::holdings::Holdings;
 use crate::receive::ForeignFile;
 use crate::session::Answered;
 
-/// A service between two lives.
+/// The state while a service takes over the records.
 struct Resuming<'a> {
     service: &'a mut Service,
     recorder: Recorder,
@@ -36,7 +36,7 @@ struct Resuming<'a> {
 }
 
 impl Service {
-    /// Goes on for a service that has ended, with all adapters that there are. Its clients, to be watched.
+    /// Goes on for a service that has ended, with the adapters that exist now. Returns the clients, to be watched.
     pub fn resume(&mut self, past: Past, now: Duration) -> Vec<ClientId> {
         let Some(recorder) = self.recorder.take() else {
             return Vec::new();
@@ -55,7 +55,7 @@ impl Service {
         } = resuming;
         self.recorder = Some(recorder);
         self.finish(now);
-        // What no client has taken up; another thread does it, since closing may take long.
+        // Descriptors that no client has taken; another thread closes them, since closing may take long.
         if let Err(error) = inherited.close_rest() {
             tracing::warn!("descriptors of the worker before stay open: {error}");
         }
@@ -90,14 +90,14 @@ impl Resuming<'_> {
             self.rejoin(record);
         }
         self.release_orphans();
-        // They are numbered anew.
+        // Datagrams are numbered anew.
         self.all(past.datagrams, |this, record| {
             this.datagram(record).and(None)
         });
         self.note_all();
     }
 
-    /// Takes up all of a kind; what is not taken up has no record any more.
+    /// Restores all records of a kind; a record that cannot be restored is removed.
     fn all<T>(&mut self, all: Vec<Noted<T>>, take: impl Fn(&mut Self, &T) -> Option<Key>) {
         for Noted { slot, record } in all {
             let key = take(self, &record);
@@ -112,8 +112,9 @@ impl Resuming<'_> {
         }
     }
 
-    /// Those that want one adapter come first, as they did before others took what was left; then those that want all
-    /// and have them whatever comes; then those that were refused where the others are.
+    /// The order in which identifiers take their ports again: first those at one address, since those at all adapters
+    /// took what these had left; then those at all adapters of clients that may use all, which get them in any case;
+    /// then those that were refused where the others are.
     fn rank(&self, record: &record::Identifier) -> u8 {
         let claim = record.claim.as_ref();
         let client = self.service.clients.get(&ClientId(record.client));
@@ -236,7 +237,7 @@ impl Resuming<'_> {
         }
     }
 
-    /// An identifier and what belongs to it find each other.
+    /// Gives an identifier its connection and its search again.
     fn rejoin(&mut self, record: &record::Identifier) {
         let (key, id) = (ClientId(record.client), record.id);
         self.service.with(key, self.now, |handler| {
@@ -252,7 +253,7 @@ impl Resuming<'_> {
         });
     }
 
-    /// Connections that no identifier has: their peers are told.
+    /// Releases connections without an identifier: their peers are told.
     fn release_orphans(&mut self) {
         let ports: Vec<PortId> = self.service.adapters.ports().collect();
         for port in ports {
@@ -284,7 +285,7 @@ impl Resuming<'_> {
         is_own.then(|| adapter.make_cm().send_again(outgoing))
     }
 
-    /// All is written anew, and events whose announcements are missing are announced.
+    /// Marks everything to be written anew, and announces the events whose announcements are missing.
     fn note_all(&mut self) {
         let ids: Vec<ClientId> = self.service.clients.keys().copied().collect();
         for id in ids {
@@ -299,7 +300,7 @@ impl Resuming<'_> {
     }
 }
 
-/// The own address, the other one, and that as the program has said it.
+/// Own GID, peer's GID, and the peer's address as the program gave it.
 fn search_places(search: &record::Search) -> Option<super::super::search::Places> {
     Some(super::super::search::Places {
         sgid: Gid(search.sgid.as_slice().try_into().ok()?),
@@ -308,7 +309,7 @@ fn search_places(search: &record::Search) -> Option<super::super::search::Places
     })
 }
 
-/// The channel whose next event a client has asked for, having read the byte that announced it.
+/// Returns the channel whose next event a client has asked for, after it read the announcement.
 fn asks_for(client: &Client) -> Option<u64> {
     let tenant = client.socket.tenant();
     let request = daemon::peek(client.socket.as_fd(), |fds| tenant.close(fds)).ok()?;

@@ -1,4 +1,4 @@
-//! Writing records, as things come, change and go.
+//! Writing records when objects come, change and go.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -20,18 +20,18 @@ use super::record;
 use super::recorder::{Key, Kind, Recorder};
 
 impl Service {
-    /// Writes down from now on what another service needs to go on for this one. Before there are adapters.
+    /// Starts to record what a later service needs to go on for this one. To be called before there are adapters.
     pub fn record_in(&mut self, records: Records) {
         self.recorder = Some(Recorder::new(records));
         self.adapters.track();
     }
 
-    /// Whether another service goes on for this one.
+    /// Whether records are written for a later service.
     pub(in super::super) fn is_recorded(&self) -> bool {
         self.recorder.is_some()
     }
 
-    /// Writes down what has changed. Until then nothing of it is told.
+    /// Writes the records of everything that has changed. Changes are not told before.
     pub(in super::super) fn record(&mut self) {
         let Some(recorder) = &mut self.recorder else {
             return;
@@ -63,14 +63,14 @@ impl Service {
         recorder.commit();
     }
 
-    /// An adapter is gone.
+    /// Removes the records of an adapter that is gone.
     pub(in super::super) fn forget_records_of(&mut self, port: PortId) {
         if let Some(recorder) = &mut self.recorder {
             recorder.forget_adapter(port.0);
         }
     }
 
-    /// All datagrams that were given to be sent have left the daemon, or have arrived.
+    /// Removes the records of datagrams that were given out: all of them have left the daemon, or have arrived.
     pub fn delivered(&mut self) {
         let Some(recorder) = &mut self.recorder else {
             return;
@@ -92,7 +92,8 @@ impl Service {
     }
 }
 
-/// With a client of which something is missing nobody can go on: rather it learns that its device is gone.
+/// Ends the recording of a client. Nobody can go on for a client with a record missing; the program had better learn
+/// that its device is gone.
 fn give_up(recorder: &mut Recorder, id: ClientId, client: &mut Client) {
     tracing::warn!(
         uid = client.caller.uid,
@@ -102,7 +103,7 @@ fn give_up(recorder: &mut Recorder, id: ClientId, client: &mut Client) {
     recorder.forget_client(id.0);
 }
 
-/// Clients of which something found no room.
+/// Records the adapters' changes. Returns the clients whose records found no room.
 fn record_adapters(
     recorder: &mut Recorder,
     adapters: &mut Adapters,
@@ -134,7 +135,7 @@ fn record_adapters(
     losers
 }
 
-/// One without a record that gets lost is repeated as on a wire.
+/// Records the datagrams. One that finds no room for its record is repeated as on a wire if it gets lost.
 fn record_datagrams(recorder: &mut Recorder, adapter: &AdapterSpec, cm: &Cm) {
     for (number, outgoing) in cm.unsent() {
         let key = Key::new(Kind::Datagram, adapter.port.0, number);
@@ -154,7 +155,7 @@ fn record_datagrams(recorder: &mut Recorder, adapter: &AdapterSpec, cm: &Cm) {
     }
 }
 
-/// Whose something is, and where the rest of it is found.
+/// The client whose objects are written, and the tables with the rest of their state.
 struct About<'a> {
     id: ClientId,
     adapters: &'a Adapters,
@@ -162,7 +163,7 @@ struct About<'a> {
 }
 
 impl About<'_> {
-    /// `false` if there is no room.
+    /// Writes the record of an object; `false` if there is no room.
     fn write(&self, recorder: &mut Recorder, client: &Client, item: Item) -> bool {
         match item {
             Item::Itself => recorder.put(self.key(Kind::Client, 0), &self.client(client)),
@@ -209,7 +210,7 @@ impl About<'_> {
         Key::new(kind, self.id.0, first)
     }
 
-    /// What is gone has no record any more.
+    /// Writes a record, or removes it if the object is gone.
     fn set(&self, recorder: &mut Recorder, key: Key, record: Option<impl Message>) -> bool {
         match record {
             Some(record) => recorder.put(key, &record),

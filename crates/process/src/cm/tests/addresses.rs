@@ -1,4 +1,4 @@
-//! Addresses and ports: bound, looked for, listened at.
+//! Addresses and ports: binding, resolving, listening.
 
 use super::*;
 
@@ -142,7 +142,7 @@ pub(super) fn who_listens_everywhere_listens_at_adapters_that_come() {
     assert_eq!(world.expect(&a, caller, EventKind::Rejected).status, 8);
 }
 
-/// As iSCSI's target does: IPv4 first, then IPv6, each for its own family.
+/// iSCSI's target does this: IPv4 first, then IPv6, each for its own family.
 #[test]
 pub(super) fn listeners_of_both_families_share_a_port() {
     let mut world = World::new();
@@ -190,7 +190,7 @@ pub(super) fn two_addresses_of_an_adapter_have_ports_of_their_own() {
     assert_eq!(world.ask(&b, &Bind { id, local }), Err(Errno::ADDRINUSE));
 }
 
-/// Whoever comes second, of one that wants all addresses and one that wants that of an adapter.
+/// Binding all addresses and binding one adapter's address: the second of the two is refused.
 #[test]
 pub(super) fn a_port_of_all_adapters_is_one_of_each() {
     let mut world = World::new();
@@ -220,7 +220,7 @@ pub(super) fn a_port_of_all_adapters_is_one_of_each() {
     assert_eq!(refused(&mut world, &b, at(ip(2), 7)), None);
 }
 
-/// As with Linux: who shares a port may not listen at it beside another one.
+/// As in Linux: one of several that share a port may listen, the others may not.
 #[test]
 pub(super) fn of_those_that_share_a_port_one_listens() {
     let mut world = World::new();
@@ -261,7 +261,7 @@ pub(super) fn of_those_that_share_a_port_one_listens() {
     assert_eq!(world.service.offered(PortId(0)).listeners, 1);
 }
 
-/// Calls wait at an adapter for one that listens at all: its place among those that wait is kept.
+/// A request to a listener at all adapters waits at one adapter, and keeps its place among those that wait.
 #[test]
 pub(super) fn a_call_that_waits_finds_its_listener_again() {
     let mut world = World::new();

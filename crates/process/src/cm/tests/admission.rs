@@ -11,7 +11,7 @@ fn stranger() -> Caller {
     Caller::of(STRANGER, 5, &[])
 }
 
-/// Where the stranger may use `ports`.
+/// Makes a world in which the stranger may use `ports`.
 fn world(ports: &[u32]) -> World {
     let world = World::new();
     for port in ports {

@@ -1,4 +1,4 @@
-//! What clients may ask, and what becomes of what they have.
+//! Limits of what clients may ask for, and the end of their objects.
 
 use super::*;
 

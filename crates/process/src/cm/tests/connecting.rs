@@ -1,4 +1,4 @@
-//! Calls, answers and ends.
+//! Connection requests, their answers, and disconnecting.
 
 use super::*;
 
@@ -117,7 +117,7 @@ pub(super) fn an_offered_queue_pair_is_told_without_its_process() {
         ..Listen::default()
     };
     world.ask(&b, &listen).unwrap();
-    // More often than calls may wait for an answer.
+    // More often than requests may wait for an answer.
     for _ in 0..vrdma_cm::MAX_BACKLOG + 1 {
         let asking = world.resolved(&a, at(ip(2), 7174), space, qp_type);
         world.connect(&a, asking);
@@ -184,8 +184,8 @@ pub(super) fn a_listener_that_goes_takes_unseen_calls_along() {
     world.ask(&b, &DestroyChannel { channel }).unwrap();
 }
 
-/// A call with the number of somebody else's queue pair would end that one's connection: the callee takes
-/// it for one that was made again.
+/// A request with the number of another user's queue pair would end that queue pair's connection: the peer would take
+/// the request for a reconnect.
 #[test]
 fn rule_p46_nobody_connects_with_somebody_elses_queue_pair() {
     let mut world = World::new();
@@ -193,7 +193,7 @@ fn rule_p46_nobody_connects_with_somebody_elses_queue_pair() {
     let (listener, port) = world.listen(&b, at(ip(2), 0), TCP.0, TCP.1);
     let thief = world.process("a");
     let id = world.resolved(&thief, at(ip(2), port), TCP.0, TCP.1);
-    // From here on no queue pair is this user's.
+    // From here on no queue pair belongs to this user.
     world.queue_pairs.clear();
     let parameters = parameters(0x11, b"hello");
     let stolen = world.ask(&thief, &Connect { id, parameters });

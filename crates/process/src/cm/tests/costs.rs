@@ -1,4 +1,4 @@
-//! What requests and adapters that come and go cost, in what is looked at: it may not depend on what others have.
+//! The cost of requests, and of adapters that come and go, in look-ups: it may not depend on what others have.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn third() -> AdapterSpec {
     spec(3, "c")
 }
 
-/// Clients with two identifiers each that are bound to another adapter.
+/// Makes clients with two identifiers each that are bound to another adapter.
 fn crowd(world: &mut World, others: u32) -> Vec<Process> {
     let joined = (0..others).map(|_| {
         let other = world.process("b");
@@ -21,7 +21,7 @@ fn crowd(world: &mut World, others: u32) -> Vec<Process> {
     joined.collect()
 }
 
-/// How often identifiers are looked at by what is done.
+/// Returns how often `work` looks up identifiers.
 fn looks(world: &mut World, work: impl FnOnce(&mut World)) -> u64 {
     let all = |world: &World| {
         let clients = world.service.clients.values();
@@ -32,8 +32,8 @@ fn looks(world: &mut World, work: impl FnOnce(&mut World)) -> u64 {
     all(world) - before
 }
 
-/// Beside so many clients of another adapter: what it costs when an adapter comes, and when it goes, to one client that is
-/// bound to all adapters, and one that is bound to that one.
+/// With so many clients of another adapter: the look-ups when an adapter comes, and when it goes, for one client that
+/// is bound to all adapters and one that is bound to this adapter.
 fn coming_and_going(others: u32) -> [u64; 2] {
     let mut world = World::new();
     let _others = crowd(&mut world, others);
@@ -53,8 +53,8 @@ fn an_adapter_that_comes_or_goes_concerns_only_those_that_have_something_of_it()
     assert_eq!(coming_and_going(1), coming_and_going(40));
 }
 
-/// Beside so many adapters: how often one is looked at, by its port, when somebody binds a port of all of them, listens,
-/// is called at one, and goes; and when somebody else looks for a peer without a port of its own.
+/// With so many adapters: how often an adapter is looked up by its port when a client binds a port of all of them,
+/// listens, gets a request at one, and goes; and when another client resolves a peer without a port of its own.
 fn being_everywhere(adapters: u8) -> [u64; 5] {
     let mut world = World::new();
     (3..=adapters).for_each(|last| world.service.attach(spec(last, &format!("a{last}"))));

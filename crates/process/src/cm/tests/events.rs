@@ -1,4 +1,4 @@
-//! Events that nobody reads.
+//! Events that no program reads.
 
 use super::*;
 

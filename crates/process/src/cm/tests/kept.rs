@@ -1,4 +1,4 @@
-//! A service that goes on for another one, at any moment.
+//! A service that goes on for another one, after any request.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ thread_local! {
     static REPLACED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A service that is recorded, if the test wants that.
+/// Starts to record a service, if the test wants that.
 pub(super) fn begin(service: &mut Service) -> Option<OwnedFd> {
     REPLACED.get().then(|| {
         let area = Area::create(ROOM).unwrap();
@@ -29,7 +29,7 @@ pub(super) fn begin(service: &mut Service) -> Option<OwnedFd> {
     })
 }
 
-/// What stays open when a service's process is killed.
+/// Descriptors that stay open when a service's process is killed.
 fn open(service: &Service) -> BTreeMap<RawFd, OwnedFd> {
     let mut open = BTreeMap::new();
     let mut add = |fd: BorrowedFd<'_>| {
@@ -50,7 +50,7 @@ fn open(service: &Service) -> BTreeMap<RawFd, OwnedFd> {
 }
 
 impl World {
-    /// Another service goes on, which has only what was committed.
+    /// Replaces the service by another one, which has only what was committed.
     pub(super) fn replace(&mut self) {
         let Some(area) = &self.area else { return };
         let mut open = Inherited::given(open(&self.service));
@@ -59,7 +59,7 @@ impl World {
             .iter()
             .filter_map(|port| self.service.adapters.get(*port));
         let specs: Vec<AdapterSpec> = adapters.map(|adapter| adapter.spec.clone()).collect();
-        // Names of another one would be those that peers remember.
+        // With the same seed, names would be those that peers remember.
         let seed = NUMBER.fetch_add(1, Relaxed);
         self.service = Service::new(self.registry.clone(), seed.into());
         let (records, found, damaged) = Records::open(area.as_fd(), |_| 0).unwrap();
@@ -108,7 +108,7 @@ fn what_works_works_when_services_follow_each_other_after_each_request() {
     }
 }
 
-/// The one before may have sent it, or not.
+/// The earlier service may or may not have sent the datagram.
 #[test]
 fn a_datagram_is_sent_until_it_has_arrived() {
     let mut world = replaced(World::new);
@@ -143,7 +143,7 @@ fn a_datagram_is_sent_until_it_has_arrived() {
     world.silent(&b);
 }
 
-/// The one before has carried it out and has not answered.
+/// The earlier service has carried out the request and has not answered.
 #[test]
 fn a_request_that_is_found_again_is_answered_as_before() {
     let mut world = replaced(World::new);
@@ -171,7 +171,7 @@ fn a_request_that_is_found_again_is_answered_as_before() {
     assert_eq!(identifiers.sum::<usize>(), 1);
 }
 
-/// Who has read its announcement, and not asked yet, is announced nothing more.
+/// A program that has read the announcement, and not asked yet, gets no further one.
 #[test]
 fn an_event_is_announced_once() {
     let mut world = replaced(World::new);
@@ -207,7 +207,7 @@ fn an_identifier_whose_adapter_does_not_come_again_is_told_once() {
     world.replace();
     world.silent(&a);
     world.ask(&a, &DestroyId { id: caller }).unwrap();
-    // Its peer is connected until it finds out.
+    // The peer stays connected until it finds out.
     world.ask(&b, &Disconnect { id: child }).unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! What one user's clients may have of connection management, and that all of it comes back.
+//! Quotas of one user's clients in connection management, and that all of it is given back.
 
 use super::*;
 use crate::admission::Admitted;
@@ -7,7 +7,7 @@ use crate::users::{Usage, Users};
 
 const STRANGER: u32 = 4242;
 
-/// A world whose daemon has so many descriptors.
+/// Makes a world whose daemon has this number of descriptors.
 fn with_descriptors(descriptors: u64) -> World {
     let machine = Machine {
         descriptors,
