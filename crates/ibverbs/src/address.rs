@@ -1,4 +1,4 @@
-//! Address handles, which live here: a datagram carries the path itself.
+//! Address handles. They exist in this process only: a datagram carries the path itself.
 
 use core::ffi::c_int;
 
@@ -10,7 +10,7 @@ use crate::memory::leak;
 use crate::open::OpenDevice;
 use crate::port::{PORT, gids};
 
-/// What `ibv_create_ah` returns a pointer to.
+/// The structure that `ibv_create_ah` returns a pointer to.
 #[repr(C)]
 pub struct AddressHandle {
     abi: abi::Ah,
@@ -20,7 +20,7 @@ pub struct AddressHandle {
 /// `IBV_WC_GRH`.
 const WITH_GRH: u32 = 1;
 
-/// The path of C's attributes.
+/// Converts C's attributes to a path.
 pub(crate) fn vector(attr: &abi::AhAttr) -> AddressVector {
     AddressVector {
         dgid: attr.grh.dgid.raw,
@@ -35,7 +35,7 @@ pub(crate) fn vector(attr: &abi::AhAttr) -> AddressVector {
     }
 }
 
-/// And back.
+/// Converts a path to C's attributes.
 pub(crate) fn attributes(vector: &AddressVector) -> abi::AhAttr {
     abi::AhAttr {
         grh: abi::GlobalRoute {
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn ibv_destroy_ah(ah: *mut abi::Ah) -> c_int {
     0
 }
 
-/// Who sent a datagram, and to which of our addresses: from the 40 bytes in front of it.
+/// The sender of a datagram, and which of our addresses it was sent to: from the 40 bytes in front of it.
 struct Headers {
     source: [u8; 16],
     destination: [u8; 16],
@@ -99,7 +99,7 @@ struct Headers {
     hop_limit: u8,
 }
 
-/// IPv4 as a GID.
+/// Returns an IPv4 address as a GID.
 fn mapped(address: &[u8]) -> [u8; 16] {
     let mut gid = [0; 16];
     gid[10..12].fill(0xff);
@@ -107,8 +107,8 @@ fn mapped(address: &[u8]) -> [u8; 16] {
     gid
 }
 
-/// RoCE v2 puts the IP header there (annex A17): IPv6 over all 40 bytes, or IPv4 in the last 20 of
-/// them, of which nothing says which, but the header's own checksum.
+/// Reads the IP header that RoCE v2 puts there (annex A17): IPv6 over all 40 bytes, or IPv4 in the last 20 of them.
+/// Only the IPv4 header's own checksum tells which.
 fn headers(bytes: &[u8; 40]) -> Headers {
     let last = &bytes[20..];
     let sum: u32 = last
@@ -136,18 +136,18 @@ fn headers(bytes: &[u8; 40]) -> Headers {
     }
 }
 
-/// The GID that a datagram came from, by the 40 bytes in front of it.
+/// Returns the GID that a datagram came from, by the 40 bytes in front of it.
 pub(crate) fn source(bytes: &[u8; 40]) -> [u8; 16] {
     headers(bytes).source
 }
 
-/// How to answer a datagram.
+/// Returns the path of an answer to a datagram.
 fn answer(device: &OpenDevice, wc: &abi::Wc, grh: &[u8; 40]) -> Result<abi::AhAttr> {
     let headers = headers(grh);
     let ours = gids(device)?
         .into_iter()
         .find(|(_, gid)| gid.raw == headers.destination);
-    // A multicast group is nobody's address: any of ours of the same kind will do.
+    // A multicast group is no adapter's address: any of ours of the same kind will do.
     let is_v4 = |gid: &[u8; 16]| gid[..10] == [0; 10];
     let like = || {
         let all = gids(device).ok()?;
@@ -221,7 +221,7 @@ pub unsafe extern "C" fn ibv_create_ah_from_wc(
     unsafe { ibv_create_ah(pd, &raw mut attr) }
 }
 
-/// `ibv_resolve_eth_l2_from_gid`: only what the GID itself says; the daemon resolves the rest.
+/// `ibv_resolve_eth_l2_from_gid`: returns only what the GID itself says; the daemon resolves the rest.
 ///
 /// # Safety
 /// The pointers are to what their types say; `mac` to 6 bytes.

@@ -10,9 +10,9 @@
 //!                  fork: a copy for the child ────┘            └─── madvise, munmap, mremap (calls)
 //! ```
 //!
-//! No store is lost and no system call fails meanwhile: who touches a page that is on its way waits
-//! ([`userfault`]). Pages stay adopted when the region ends: programs register the same memory again.
-//! Which memory is left alone, and why, is in [`rules`]. The program's environment can forbid all of it.
+//! No store is lost and no system call fails meanwhile: a thread that touches a page under exchange waits
+//! ([`userfault`]). Pages stay adopted when the region ends: programs register the same memory again. Which memory is
+//! left alone, and why, is in [`rules`]. The program's environment can forbid all of it.
 
 mod addresses;
 mod budget;
@@ -46,20 +46,20 @@ use kernel::Range;
 use ranges::Ranges;
 use tools::Tools;
 
-/// Bytes of a page. Where it is another size the library adopts nothing.
+/// Bytes of a page. On systems with another page size the library adopts nothing.
 const PAGE: usize = 4096;
-/// Pages that are exchanged at once; so long somebody may have to wait.
+/// Bytes that are exchanged at once, which bounds how long a thread may have to wait.
 const CHUNK: usize = 64 << 10;
 /// Bytes of a huge page.
 const HUGE: usize = 2 << 20;
-/// Records that are looked after at each adoption.
+/// Ranges that are checked at each adoption for memory that is gone.
 const FORGET_AT_ONCE: usize = 16;
 
-/// What changes with exchanges. Whoever has the lock allocates nothing.
+/// State that exchanges change. The thread that has the lock allocates nothing.
 struct State {
     ranges: Ranges,
     budget: Budget,
-    /// Which range is asked next whether it is still there.
+    /// Index of the range that is checked next for being still there.
     next: usize,
 }
 
@@ -71,8 +71,8 @@ static STATE: Mutex<State> = Mutex::new(State {
 
 static TOOLS: OnceLock<Result<Tools, Adoption>> = OnceLock::new();
 
-/// One registration at a time, until the daemon has answered: a region by address must be known before its pages
-/// could be exchanged for another one.
+/// One registration at a time, until the daemon has answered: a region by address must be known before another
+/// registration could exchange its pages.
 static REGISTERING: Mutex<()> = Mutex::new(());
 
 /// Runs when the library is loaded.
@@ -110,7 +110,7 @@ fn tools_if_open() -> Option<&'static Tools> {
     TOOLS.get()?.as_ref().ok()
 }
 
-/// Making a file of that size would be answered by a signal.
+/// Whether files have a size limit: creating the file would then be answered by a signal.
 fn has_size_limit() -> bool {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -124,19 +124,20 @@ fn has_size_limit() -> bool {
 fn is_wanted() -> bool {
     static WANTED: OnceLock<bool> = OnceLock::new();
     let asked = || std::env::var_os(ADOPT_VARIABLE).is_none_or(|value| value != "0");
-    // A test that adopts asks for it.
+    // A test that adopts does not ask here.
     !cfg!(test) && !forking::is_child() && *WANTED.get_or_init(asked)
 }
 
 impl State {
-    /// Forgets what is not adopted any more of some ranges, and gives the file's pages back that were left behind.
+    /// Forgets the parts of some ranges that are not adopted any more, and gives back the file's pages left behind
+    /// there.
     fn forget_gone(&mut self, tools: &Tools) {
         for _ in 0..FORGET_AT_ONCE.min(self.ranges.all().len()) {
             self.look_after_next(tools);
         }
     }
 
-    /// The same of all ranges.
+    /// Does the same for all ranges.
     fn forget_all_gone(&mut self, tools: &Tools) {
         self.next = 0;
         while self.next < self.ranges.all().len() {
@@ -151,14 +152,14 @@ impl State {
         };
         match tools.gap(range) {
             Some(gap) if self.ranges.remove(gap) => {
-                // Moved pages keep what they have.
+                // Pages that were moved keep their contents.
                 let _ = tools.clear(gap);
             }
             _ => self.next += 1,
         }
     }
 
-    /// Adopts what is not yet, as far as it goes.
+    /// Adopts the parts of a range that are not adopted yet, as far as possible.
     fn adopt(&mut self, tools: &Tools, range: Range) -> Result<(), Adoption> {
         self.budget.allows(range.size(), Instant::now())?;
         self.forget_gone(tools);
@@ -198,7 +199,7 @@ impl State {
         Ok(())
     }
 
-    /// Adopts plain memory where adopted memory was, as far as that can be, whatever time it takes.
+    /// Adopts plain memory where adopted memory was, as far as possible, whatever time it takes.
     fn adopt_again(&mut self, tools: &Tools, range: Range) {
         let mut rest = range;
         while !rest.is_empty() {
@@ -231,7 +232,7 @@ impl State {
     }
 }
 
-/// What is exchanged at once: a huge page's place if all of it is meant, else less.
+/// Returns the part that is exchanged at once: a huge page's place if the range covers it, else less.
 fn first_chunk(range: Range) -> Range {
     let size = if range.start.is_multiple_of(HUGE) && range.size() >= HUGE {
         HUGE
@@ -245,7 +246,7 @@ fn first_chunk(range: Range) -> Range {
     }
 }
 
-/// Makes a range private again, for a call that only private memory is good for. False: it could not be.
+/// Makes a range private again, for a call that needs private memory. False: it could not be.
 fn make_private(tools: &'static Tools, range: Range) -> bool {
     thread::apart(move || STATE.lock().make_private(tools, range)).unwrap_or(false)
 }
@@ -253,7 +254,7 @@ fn make_private(tools: &'static Tools, range: Range) -> bool {
 /// A registration under way, of a process that adopts.
 pub(crate) struct Registering<'d> {
     _held: MutexGuard<'static, ()>,
-    /// Asked for a userfaultfd.
+    /// The device whose daemon is asked for a userfaultfd.
     daemon: Option<&'d OpenDevice>,
 }
 
@@ -264,8 +265,8 @@ pub(crate) struct Adopted {
 }
 
 impl Adopted {
-    /// From here on it is noticed when the program unmaps it. Once all of its pages are there: the kernel maps them one at
-    /// a time in watched memory.
+    /// Watches for the program unmapping the memory, from here on. Called once all of its pages are there: in watched
+    /// memory the kernel maps them one at a time.
     pub(crate) fn watch(&self) {
         let range = Range::of(self.range.address as usize, self.range.length as usize);
         let unmapping = tools_if_open().and_then(|tools| tools.unmapping.as_ref());
@@ -276,7 +277,7 @@ impl Adopted {
 }
 
 impl<'d> Registering<'d> {
-    /// `None` if this process does not adopt.
+    /// Begins a registration; `None` if this process does not adopt.
     pub(crate) fn begin(daemon: &'d OpenDevice) -> Option<Self> {
         is_wanted().then(|| Self {
             _held: REGISTERING.lock(),
@@ -284,13 +285,13 @@ impl<'d> Registering<'d> {
         })
     }
 
-    /// `/dev/userfaultfd` of the daemon.
+    /// Asks the daemon for its `/dev/userfaultfd`.
     fn lent(&self) -> Option<OwnedFd> {
         let answer = self.daemon?.call_with(&Userfaultfd {}, &[]).ok()?;
         answer.fds.into_iter().next()
     }
 
-    /// Adopts whole pages of the memory, if that may be.
+    /// Adopts whole pages of the memory, if the rules allow it.
     pub(crate) fn adopt(&self, address: u64, length: u64) -> Adoption {
         self.try_to_adopt(address, length)
             .err()
@@ -318,7 +319,8 @@ impl<'d> Registering<'d> {
         adopted.unwrap_or(Err(Adoption::Kernel))
     }
 
-    /// The file that the memory is, if it was adopted: all of its pages, or those that lie inside of it as a whole.
+    /// Returns the file that the memory is, if it was adopted: with all of its pages, or with those that lie wholly
+    /// inside it.
     pub(crate) fn file(&self, address: u64, length: u64) -> Option<Adopted> {
         let tools = tools_if_open().filter(|tools| tools.is_whole())?;
         let (start, end) = (
@@ -347,7 +349,8 @@ impl<'d> Registering<'d> {
         })
     }
 
-    /// Notes what the daemon reaches of a region, of which so much is a file: an adopted one, or the program's own.
+    /// Notes what the daemon reaches of a region. `file` is the part that is a file: adopted memory, or the program's
+    /// own.
     pub(crate) fn reached(
         &self,
         address: u64,

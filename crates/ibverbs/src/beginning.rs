@@ -1,4 +1,4 @@
-//! The first words to the daemon.
+//! The beginning of a connection to the daemon.
 //!
 //! ```text
 //!   connect ──► begin ──► done
@@ -18,13 +18,13 @@ use crate::errno::{Errno, Result};
 /// Workers of the daemon that may end, one after the other, before a connection is begun.
 const BEGINNINGS: u32 = 8;
 
-/// Between two tries when the daemon had no time.
+/// Pause between two tries when the daemon had no time.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Such tries: longer than the five seconds for which a user is refused whose programs kept the daemon waiting.
+/// Most such tries: longer than the five seconds for which a user is refused whose programs kept the daemon waiting.
 const REFUSALS: u32 = 120;
 
-/// The daemon's socket.
+/// Returns the path of the daemon's socket.
 pub(crate) fn socket() -> PathBuf {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let named = variable(SOCKET_VARIABLE);
@@ -35,9 +35,10 @@ pub(crate) fn socket() -> PathBuf {
     )
 }
 
-/// Begins on a fresh connection. A worker that ends before it has answered takes those along that were not begun, and the
-/// next one has the same socket: so it is tried again, and fails at once if there is none. A busy machine, or another
-/// program of the user, may keep the daemon from looking at this process in time: that is no reason to fail either.
+/// Begins on a fresh connection. A worker that ends before it has answered takes those connections along that were not
+/// begun, and the next worker has the same socket: so the connection is tried again, and fails at once if there is no
+/// worker. A busy machine, or another program of the user, may keep the daemon from looking at this process in time:
+/// that is no reason to fail either.
 pub(crate) fn begin<R>(begin: impl Fn(Connection) -> Result<R>) -> Result<R> {
     let attempt = || begin(Connection::open(&socket())?);
     insist(attempt, || thread::sleep(PAUSE))
@@ -63,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    /// Tries and pauses until `error` is told, or does not come any more after so many tries.
+    /// Returns the outcome, the tries and the pauses, if the first `goes_away_after` tries end with `error`.
     fn tried(error: i32, goes_away_after: u32) -> (Result<()>, u32, u32) {
         let (tries, pauses) = (Cell::new(0), Cell::new(0));
         let attempt = || {

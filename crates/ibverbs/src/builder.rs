@@ -55,7 +55,7 @@ impl Builder {
         draft.buffers = start..self.buffers.len();
     }
 
-    /// Copies now: the program may use its memory again when the call returns.
+    /// Copies inline data at once: the program may use its memory again when the call returns.
     ///
     /// # Safety
     /// Each piece is readable.

@@ -1,4 +1,4 @@
-//! Completion channels: pipes of cookies.
+//! Completion channels: pipes that carry cookies of CQs.
 
 #[cfg(test)]
 mod tests;
@@ -20,7 +20,7 @@ use crate::open::OpenDevice;
 /// Completion vectors: one, as there is no interrupt to spread.
 pub(crate) const VECTORS: c_int = 1;
 
-/// What `ibv_create_comp_channel` returns a pointer to.
+/// The structure that `ibv_create_comp_channel` returns a pointer to.
 #[repr(C)]
 pub struct Channel {
     abi: abi::CompChannel,
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut abi::CompChannel
     errno::number(outcome)
 }
 
-/// The next notification of a CQ that is still there.
+/// Returns the next notification of a CQ that is still there.
 fn next(device: &OpenDevice, channel: &Channel) -> Result<*const CompletionQueue> {
     loop {
         let cookie = match read_record(channel.pipe.as_fd()) {
@@ -119,7 +119,7 @@ fn next(device: &OpenDevice, channel: &Channel) -> Result<*const CompletionQueue
     }
 }
 
-/// The daemon is gone: a notification of a CQ that waits for one, so that its program polls it. The
+/// When the daemon is gone: returns a notification of a CQ that waits for one, so that its program polls it. The
 /// channel falls silent after the last.
 #[cold]
 fn last(device: &OpenDevice, channel: &Channel) -> Result<*const CompletionQueue> {
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn ibv_get_cq_event(
 /// `ibv_ack_cq_events`.
 ///
 /// # Safety
-/// `cq` came from `ibv_get_cq_event`, at least so many times more than it was acknowledged.
+/// `cq` came from `ibv_get_cq_event`, at least `count` times more than it was acknowledged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_ack_cq_events(cq: *mut abi::Cq, count: core::ffi::c_uint) {
     if count > 0 {

@@ -1,7 +1,7 @@
-//! From ring entries to completions, in the order of the queue.
+//! Conversion of ring entries to completions, in the order of the queue.
 //!
-//! The entries of a queue pair that was destroyed must not be seen any more. So [`Ring::forget`] goes
-//! through the ring once at the destruction and keeps what belongs to others.
+//! The entries of a queue pair that was destroyed must not be seen any more. So [`Ring::forget`] goes through the ring
+//! once at the destruction and keeps the entries of others.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use crate::abi;
 use crate::patience::{Patience, Rest};
 use crate::region::{Regions, put_in_place};
 
-/// `IBV_WC_RECV`: a bit of what is received.
+/// `IBV_WC_RECV`: the bit that operations of receives have.
 const RECV: u32 = 1 << 7;
 
-/// What the lock of a CQ protects.
+/// The state that the lock of a CQ protects.
 pub(crate) struct Ring {
     pub(crate) queue: CompletionQueue,
-    /// Where messages go that come with completions.
+    /// Regions into which messages go that come with completions.
     regions: Arc<Regions>,
-    /// Taken from the ring when a queue pair went away, older than all in the ring.
+    /// Completions taken from the ring when a queue pair went away, older than all in the ring.
     kept: VecDeque<Completion>,
-    /// Of requests that this process carried out, older than all that the daemon may still owe.
+    /// Completions of requests that this process carried out, older than all that the daemon may still owe.
     own: VecDeque<Completion>,
     /// Completions that the daemon owes for requests of this CQ; counted for `--fast-local` only.
     owed: u32,
-    /// For the `ibv_wc_read_*` functions.
+    /// The completion that the `ibv_wc_read_*` functions read.
     pub(crate) current: Completion,
     pub(crate) patience: Patience,
 }
@@ -46,7 +46,7 @@ impl Ring {
         }
     }
 
-    /// The oldest completion.
+    /// Takes the oldest completion.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Completion> {
         if let Some(completion) = self.own.pop_front() {
@@ -58,19 +58,19 @@ impl Ring {
         Some(completion)
     }
 
-    /// The oldest completion in the ring, whose message is in place then.
+    /// Takes the oldest completion in the ring, and puts its message in place.
     #[inline]
     fn take(&mut self) -> Option<Completion> {
         let Self { queue, regions, .. } = self;
         queue.poll(|_, message| put_in_place(regions, message))
     }
 
-    /// A signaled request was posted to the daemon.
+    /// Notes that a signaled request was posted to the daemon.
     pub(crate) fn owe(&mut self) {
         self.owed += 1;
     }
 
-    /// A failed request may not have been signaled: the count then stays, and with it `takes_own`
+    /// Counts a completion. A failed request may not have been signaled: the count then stays, and with it `takes_own`
     /// false, which is safe.
     #[inline]
     fn count(owed: &mut u32, completion: &Completion) {
@@ -85,7 +85,7 @@ impl Ring {
         self.owed == 0 && room
     }
 
-    /// Puts one.
+    /// Puts a completion of our own here.
     pub(crate) fn push_own(&mut self, completion: Completion) {
         self.own.push_back(completion);
     }
@@ -95,7 +95,7 @@ impl Ring {
         self.own.retain(|completion| completion.qp_num != qp_num);
         let mut older = std::mem::take(&mut self.kept);
         let Self { queue, regions, .. } = self;
-        // What the destroyed one received stays out: its memory may be the program's again.
+        // What the destroyed queue pair received is not put in place: its memory may be the program's again.
         let mut take = || {
             queue.poll(|completion, message| {
                 if completion.qp_num != qp_num {
@@ -112,7 +112,7 @@ impl Ring {
         }
     }
 
-    /// After a poll that found that many: what it does next.
+    /// Returns what the poll does next, after it has found that many.
     #[inline]
     pub(crate) fn rest(&mut self, found: usize) -> Rest {
         if found == 0 {
@@ -123,8 +123,8 @@ impl Ring {
     }
 }
 
-/// This thread's involuntary context switches (getrusage(2)), which those of `sched_yield` are among; `None` if the kernel does not
-/// tell.
+/// Returns this thread's involuntary context switches (getrusage(2)), which those of `sched_yield` are among; `None` if
+/// the kernel does not tell.
 fn switches() -> Option<u64> {
     // SAFETY: numbers.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
@@ -133,7 +133,7 @@ fn switches() -> Option<u64> {
     (outcome == 0).then_some(usage.ru_nivcsw as u64)
 }
 
-/// As `struct ibv_wc`.
+/// Converts a completion to `struct ibv_wc`.
 #[inline]
 pub(crate) fn to_wc(completion: &Completion) -> abi::Wc {
     abi::Wc {
@@ -160,7 +160,7 @@ mod tests {
 
     use super::*;
 
-    /// A queue that holds entries of these queue pairs, numbered in order.
+    /// Returns a queue that holds an entry of each of these queue pairs, numbered in order.
     fn filled(numbers: &[u32]) -> (Ring, CompletionRing) {
         let plan = CqPlan::new(8, true).expect("a small queue");
         let (area, _) = Area::create("test", plan.bytes as usize).expect("memory");

@@ -26,15 +26,15 @@ use crate::memory::leak;
 use crate::open::OpenDevice;
 use crate::patience::Rest;
 
-/// Empty polls between two looks whether there still is a daemon: of their time the look is a small part.
+/// Empty polls between two checks that the daemon is still there; the check takes a small part of their time.
 const SUSPICION: u32 = 1024;
 
-/// What `ibv_create_cq` and `ibv_create_cq_ex` return a pointer to.
+/// The structure that `ibv_create_cq` and `ibv_create_cq_ex` return a pointer to.
 #[repr(C)]
 pub struct CompletionQueue {
     pub(crate) ex: UnsafeCell<abi::CqEx>,
     pub(crate) ring: Mutex<Ring>,
-    /// Counted without the lock: one that is lost between threads matters to nobody.
+    /// Counted without the lock: a count that is lost between threads does no harm.
     empty_polls: AtomicU32,
     handle: u32,
     cookie: u64,
@@ -42,7 +42,7 @@ pub struct CompletionQueue {
     pub(crate) async_events: HandedOut,
 }
 
-/// What the creator of a CQ wants.
+/// Attributes that the creator of a CQ asks for.
 pub(crate) struct Wanted {
     pub(crate) entries: u32,
     pub(crate) cq_context: *mut c_void,
@@ -59,14 +59,14 @@ impl CompletionQueue {
         unsafe { Ok((&*cq.cast::<Self>(), OpenDevice::of((*cq).context)?)) }
     }
 
-    /// Whether it notifies by a channel.
+    /// Whether this CQ notifies by the given channel.
     pub(crate) fn is_of(&self, channel: &abi::CompChannel) -> bool {
         // SAFETY: a field that does not change.
         let own = unsafe { (*self.ex.get()).base.channel };
         core::ptr::eq(own, channel)
     }
 
-    /// After an empty poll: whether the daemon is gone, at which this looks now and then.
+    /// Whether the daemon is gone. Called after each empty poll; checks the connection once in [`SUSPICION`] calls.
     #[inline]
     pub(crate) fn has_lost(&self, device: &OpenDevice) -> bool {
         let polls = self.empty_polls.load(Relaxed).wrapping_add(1);
@@ -77,7 +77,7 @@ impl CompletionQueue {
         device.lost.is_known()
     }
 
-    /// Where completion events are acknowledged.
+    /// Returns where completion events are acknowledged.
     ///
     /// # Safety
     /// `cq` came from this library and is not destroyed yet.
@@ -92,7 +92,7 @@ impl CompletionQueue {
         }
     }
 
-    /// Where asynchronous events are acknowledged.
+    /// Returns where asynchronous events are acknowledged.
     ///
     /// # Safety
     /// As for [`acknowledged`](Self::acknowledged).
@@ -106,7 +106,7 @@ impl CompletionQueue {
         }
     }
 
-    /// Makes a CQ; `fill` adds what an extended one has more.
+    /// Makes a CQ; `fill` adds what only an extended CQ has.
     ///
     /// # Safety
     /// The channel is null or came from this library.
@@ -153,7 +153,7 @@ impl CompletionQueue {
     }
 }
 
-/// Maps the ring of an answer; its entries.
+/// Maps the ring of an answer; returns it and the number of its entries.
 fn ring(answer: Answer<CqReply>) -> Result<(client::CompletionQueue, u32)> {
     let [memory] = <[OwnedFd; 1]>::try_from(answer.fds).map_err(|_| Errno(libc::EPROTO))?;
     let CqReply { bytes, ring, .. } = answer.body;
@@ -209,7 +209,8 @@ pub unsafe extern "C" fn ibv_resize_cq(cq: *mut abi::Cq, cqe: c_int) -> c_int {
     let outcome = unsafe { CompletionQueue::of(cq) }.and_then(|(queue, device)| {
         let entries = u32::try_from(cqe).map_err(|_| Errno(libc::EINVAL))?;
         let mut guard = queue.ring.lock();
-        // Before the call: afterwards that memory may be another queue's. If the daemon notifies meanwhile, it does so once more.
+        // Read before the call: afterwards that memory may be another queue's. If the daemon notifies meanwhile, it
+        // notifies once more.
         let armed = guard.queue.armed();
         let answer = device.call_with(
             &ResizeCq {
@@ -278,7 +279,7 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut abi::Cq, count: c_int, to: *mut
         }
         std::thread::yield_now();
         if rest == Rest::Yield {
-            // Who had the processor meanwhile may have sent something and gone. Programs that look at their
+            // A thread that had the core meanwhile may have sent something and ended. Programs that look at their
             // connections after an empty queue (libfabric's ofi_rxm) must not hear of the end first.
             // SAFETY: as above.
             return unsafe { look(queue, count, to).0 as c_int };
@@ -286,7 +287,7 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut abi::Cq, count: c_int, to: *mut
     }
 }
 
-/// Takes completions: how many, and what the poll does next.
+/// Takes completions; returns how many, and what the poll does next.
 ///
 /// # Safety
 /// `to` has room for `count`.
@@ -305,7 +306,7 @@ unsafe fn look(queue: &CompletionQueue, count: c_int, to: *mut abi::Wc) -> (usiz
     (found, rest)
 }
 
-/// Takes what the daemon did not do: how many.
+/// Takes completions of requests that the daemon did not carry out; returns how many.
 ///
 /// # Safety
 /// `to` has room for `count`.
@@ -327,7 +328,7 @@ unsafe fn flush(
     found as c_int
 }
 
-/// `ops.req_notify_cq`. Entries that are there already do not notify: programs look once more.
+/// `ops.req_notify_cq`. Entries that are there already do not notify: programs poll once more.
 pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut abi::Cq, solicited_only: c_int) -> c_int {
     // SAFETY: the header's wrapper passes a CQ.
     let queue = unsafe { CompletionQueue::of(cq) };
@@ -343,7 +344,7 @@ pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut abi::Cq, solicited_only: 
     }))
 }
 
-/// `verbs_context.modify_cq`: moderation, of which only none is offered.
+/// `verbs_context.modify_cq`: moderation, which is not offered.
 pub(crate) unsafe extern "C" fn modify_cq(
     _cq: *mut abi::Cq,
     _attr: *mut abi::ModifyCqAttr,

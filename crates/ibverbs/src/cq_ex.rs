@@ -98,7 +98,7 @@ fn show(queue: &CompletionQueue, ring: &mut Ring, completion: Completion) {
     }
 }
 
-/// The same with what a daemon that is gone did not do.
+/// Does the same with a request that the lost daemon did not carry out.
 #[cold]
 fn begin_flushed(queue: &CompletionQueue, device: &OpenDevice) -> c_int {
     let Some(completion) = lost::flushed(device, queue) else {
@@ -135,7 +135,7 @@ unsafe extern "C" fn start_poll(cq: *mut abi::CqEx, attr: *mut abi::PollCqAttr) 
     }
 }
 
-/// Takes a completion, and the lock until `end_poll` with it; without one, what the poll does next.
+/// Takes a completion, and with it the lock until `end_poll`; without a completion, tells what the poll does next.
 fn begin(queue: &CompletionQueue) -> (c_int, Rest) {
     let mut ring = queue.ring.lock();
     let outcome = take(queue, &mut ring);
@@ -146,7 +146,7 @@ fn begin(queue: &CompletionQueue) -> (c_int, Rest) {
     (outcome, rest)
 }
 
-/// The ring of a CQ between start and end of a poll.
+/// Returns the ring of a CQ between start and end of a poll.
 ///
 /// # Safety
 /// The calling thread has started to poll, so that it holds the lock, and has no other reference.
@@ -169,7 +169,7 @@ unsafe extern "C" fn end_poll(cq: *mut abi::CqEx) {
     unsafe { (*cq.cast::<CompletionQueue>()).ring.force_unlock() };
 }
 
-/// Functions that read one field of the current completion.
+/// Defines functions that read one field of the current completion.
 macro_rules! readers {
     ($($name:ident -> $type:ty = |$completion:ident| $value:expr;)*) => {
         $(
@@ -202,7 +202,7 @@ unsafe extern "C" fn read_no_byte(_cq: *mut abi::CqEx) -> u8 {
     0
 }
 
-/// The time of day of a moment of the monotonic clock.
+/// Converts a moment of the monotonic clock to the time of day.
 fn wallclock(monotonic: u64) -> u64 {
     let now = |clock| {
         let mut time = libc::timespec {

@@ -17,15 +17,15 @@ use crate::beginning::begin;
 use crate::errno::{self, Errno, Result};
 use crate::facts;
 
-/// Adapters listed at most, as many as a daemon has; what it names beyond them is ignored.
+/// Most adapters listed, as many as a daemon has; any beyond them are ignored.
 const DEVICES_MAX: u32 = 16_384;
 
 /// A device of the list.
 #[repr(C)]
 pub struct Listed {
     abi: abi::Device,
-    /// The libraries of vendors look here, one word behind the public structure, for their own
-    /// table of functions before they touch a device: it must stay zero.
+    /// Vendors' libraries look here, one word behind the public structure, for their own table of functions before they
+    /// touch a device: it must stay zero.
     not_a_vendor: usize,
     index: c_int,
     adapter: AdapterReply,
@@ -96,7 +96,7 @@ fn write(field: &mut [c_char], text: &str) {
     }
 }
 
-/// The adapters that this process may use, in the daemon's order; one if it is named.
+/// Returns the adapters that this process may use, in the daemon's order; only one if the environment names it.
 pub(crate) fn devices() -> Result<Vec<&'static Listed>> {
     begin(|connection| devices_at(&connection))
 }
@@ -120,7 +120,7 @@ fn devices_at(connection: &Connection) -> Result<Vec<&'static Listed>> {
     Ok(found)
 }
 
-/// What the daemon tells of an adapter; nothing if there is none.
+/// Returns the daemon's answer about an adapter; `None` if there is none.
 fn told(
     connection: &Connection,
     asked: &impl Call<Reply = AdapterReply>,
@@ -132,7 +132,7 @@ fn told(
     }
 }
 
-/// The same pointer as the last time.
+/// Returns the same pointer as the last time.
 fn known(index: u32, adapter: AdapterReply) -> &'static Listed {
     let mut known = KNOWN.lock();
     let same = |listed: &&&'static Listed| listed.has(index) && listed.adapter == adapter;
@@ -144,7 +144,7 @@ fn known(index: u32, adapter: AdapterReply) -> &'static Listed {
     listed
 }
 
-/// The folder of a device. Who only reads its files, such as `cat`, has asked for no list before.
+/// Returns the folder of a device. A program that only reads its files, such as `cat`, has asked for no list before.
 pub(crate) fn folder(index: u32) -> Option<PathBuf> {
     if !KNOWN.lock().iter().any(|listed| listed.has(index)) {
         devices().ok()?;

@@ -9,7 +9,7 @@ use crate::errno::{self, Errno, Result};
 use crate::memory::leak;
 use crate::open::OpenDevice;
 
-/// A protection domain; a parent domain has its own of these, with the same handle.
+/// A protection domain; a parent domain is another one of these, with the same handle.
 #[repr(C)]
 pub struct ProtectionDomain {
     abi: abi::Pd,
@@ -62,8 +62,8 @@ pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut abi::Pd) -> c_int {
     errno::number(outcome)
 }
 
-/// `verbs_context.alloc_parent_domain`: the same domain under a second pointer. Own allocators are
-/// accepted and never asked, since the queues' memory comes from the daemon.
+/// `verbs_context.alloc_parent_domain`: the same domain under a second pointer. Allocators of the program are accepted
+/// and never called, since the queues' memory comes from the daemon.
 pub(crate) unsafe extern "C" fn alloc_parent_domain(
     context: *mut abi::Context,
     attr: *mut abi::ParentDomainInitAttr,
@@ -74,7 +74,7 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
     if pd.is_null() {
         return errno::pointer(Err(Errno(libc::EINVAL)));
     }
-    // What programs take for "this attribute is not supported".
+    // Programs take this error for "this attribute is not supported".
     if mask & !KNOWN != 0 {
         return errno::pointer(Err(Errno(libc::EOPNOTSUPP)));
     }
@@ -86,7 +86,7 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
     })
 }
 
-/// `verbs_context.alloc_td`: a hint that one thread uses what is made with it; nothing depends on it.
+/// `verbs_context.alloc_td`: a hint that one thread uses the objects made with it; nothing depends on it.
 pub(crate) unsafe extern "C" fn alloc_td(
     context: *mut abi::Context,
     attr: *mut abi::TdInitAttr,

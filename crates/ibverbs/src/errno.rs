@@ -6,11 +6,11 @@ use core::ffi::c_int;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errno(pub c_int);
 
-/// Outcome of an operation that C learns as an error number.
+/// The outcome of an operation, which C learns as an error number.
 pub type Result<T> = core::result::Result<T, Errno>;
 
 impl Errno {
-    /// What the last function of C that failed has set.
+    /// Returns the error that the last failed function of C has set.
     pub fn last() -> Self {
         std::io::Error::last_os_error().into()
     }
@@ -29,7 +29,7 @@ pub fn set(value: c_int) {
     unsafe { *libc::__errno_location() = value }
 }
 
-/// For functions that return 0 or an error number.
+/// Reports an outcome for functions that return 0 or an error number.
 pub fn number(outcome: Result<()>) -> c_int {
     match outcome {
         Ok(()) => 0,
@@ -40,7 +40,7 @@ pub fn number(outcome: Result<()>) -> c_int {
     }
 }
 
-/// For functions that return 0, or -1 and `errno`.
+/// Reports an outcome for functions that return 0, or -1 and `errno`.
 pub fn minus_one(outcome: Result<()>) -> c_int {
     match outcome {
         Ok(()) => 0,
@@ -51,7 +51,7 @@ pub fn minus_one(outcome: Result<()>) -> c_int {
     }
 }
 
-/// For functions that return a pointer, or `NULL` and `errno`.
+/// Reports an outcome for functions that return a pointer, or `NULL` and `errno`.
 pub fn pointer<T>(outcome: Result<*mut T>) -> *mut T {
     outcome.unwrap_or_else(|Errno(value)| {
         set(value);

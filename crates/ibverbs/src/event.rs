@@ -25,7 +25,7 @@ use crate::srq::SharedQueue;
 #[derive(Default)]
 pub(crate) struct HandedOut(AtomicU32);
 
-/// Where an object's acknowledgements are counted: fields of its public structure.
+/// Fields of an object's public structure in which acknowledgements are counted.
 #[derive(Clone, Copy)]
 pub(crate) struct Acknowledged {
     pub(crate) mutex: *mut libc::pthread_mutex_t,
@@ -38,7 +38,7 @@ impl HandedOut {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits until the program has acknowledged them all. The object must not be found any more.
+    /// Waits until the program has acknowledged all events. The object must not be found by lookups any more.
     ///
     /// # Safety
     /// The fields belong to an object that is still there.
@@ -68,7 +68,7 @@ impl Acknowledged {
     }
 }
 
-/// Reads one record from a pipe whose writer writes whole records. `EIO`: it ended with the daemon.
+/// Reads one record from a pipe whose writer writes whole records. Fails with `EIO` if the pipe ended with the daemon.
 pub(crate) fn read_record<const BYTES: usize>(pipe: BorrowedFd<'_>) -> Result<[u8; BYTES]> {
     let mut record = [0; BYTES];
     // SAFETY: writes at most the length of the array.
@@ -81,7 +81,7 @@ pub(crate) fn read_record<const BYTES: usize>(pipe: BorrowedFd<'_>) -> Result<[u
     }
 }
 
-/// The next event whose object is still there.
+/// Returns the next event whose object is still there.
 fn next(device: &OpenDevice) -> Result<abi::AsyncEvent> {
     loop {
         let record = match read_record::<{ size_of::<AsyncEvent>() }>(device.events()) {
@@ -105,7 +105,7 @@ fn next(device: &OpenDevice) -> Result<abi::AsyncEvent> {
     }
 }
 
-/// Counts the event; the object's public pointer.
+/// Counts the event; returns the object's public pointer.
 fn hand_out(object: Object) -> *mut core::ffi::c_void {
     // SAFETY: an object that is found is there until the lookup's lock is released.
     unsafe {
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn ibv_get_async_event(
     errno::minus_one(event.map(|event| unsafe { to.write(event) }))
 }
 
-/// What an event is about, by `enum ibv_event_type`.
+/// The kind of object that an event is about, by `enum ibv_event_type`.
 enum About {
     Cq,
     Qp,

@@ -4,8 +4,8 @@
 //!   $XDG_RUNTIME_DIR, /dev/shm or /tmp
 //!     └─ vrdma-USER-VERSION/GUID-GID/infiniband/vrdmaN/node_type, ports/1/link_layer, ...
 //! ```
-//! A real folder, so that it exists for every way to look at it. What is in it follows from the adapter, so
-//! all programs of a user share it and nobody removes it. Without a place to write there is none.
+//! It is a real folder, so that every way to look at it finds it. Its contents follow from the adapter, so all programs
+//! of a user share it and none removes it. Without a place to write there is no folder.
 
 use std::fs;
 use std::io::{Error, ErrorKind, Result};
@@ -17,11 +17,11 @@ use vrdma_provider::message::AdapterReply;
 /// Entries of the GID table; those behind the adapter's own are empty.
 const GIDS: usize = 16;
 
-/// Nobody else writes there.
+/// Rights of the folder, and the bits by which others could write: they must not.
 const MODE: u32 = 0o755;
 const OTHERS_WRITE: u32 = 0o022;
 
-/// The folder of an adapter's device, made if it is not there.
+/// Returns the folder of an adapter's device, made if it is not there.
 pub(crate) fn folder(adapter: &AdapterReply, name: &str) -> Option<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
     let places = ["/dev/shm", "/tmp"].map(PathBuf::from);
@@ -43,7 +43,7 @@ fn folder_in(place: &Path, adapter: &AdapterReply, name: &str) -> Result<PathBuf
         return Ok(folder);
     }
     fs::create_dir_all(&parent)?;
-    // Written aside, so that nobody sees half of it.
+    // Written aside, so that no program sees half of it.
     let aside = parent.join(format!(".{name}-{}", std::process::id()));
     write_all(&aside, adapter)?;
     match fs::rename(&aside, &folder) {
@@ -63,7 +63,7 @@ fn make(folder: &Path) -> Result<()> {
     }
 }
 
-/// Anybody may make folders in these places, and would choose what we read in them.
+/// Checks the owner: anybody may make folders in these places, and would choose what we read in them.
 fn check_owner(folder: &Path, user: u32) -> Result<()> {
     let status = fs::symlink_metadata(folder)?;
     let is_ours = status.is_dir() && status.uid() == user && status.mode() & OTHERS_WRITE == 0;
@@ -83,7 +83,7 @@ fn write_all(folder: &Path, adapter: &AdapterReply) -> Result<()> {
     Ok(())
 }
 
-/// What libraries and tools read (kernel: `Documentation/ABI/stable/sysfs-class-infiniband`).
+/// Files that libraries and tools read (kernel: `Documentation/ABI/stable/sysfs-class-infiniband`).
 fn facts(adapter: &AdapterReply) -> Vec<(String, String)> {
     const DEVICE: [(&str, &str); 4] = [
         ("node_type", "1: CA"),
@@ -124,7 +124,7 @@ fn facts(adapter: &AdapterReply) -> Vec<(String, String)> {
         .collect()
 }
 
-/// An entry of the GID table: the address that follows from the MAC, then the adapter's own.
+/// Returns an entry of the GID table: the address that follows from the MAC, then the adapter's own.
 fn gid(adapter: &AdapterReply, index: usize) -> [u8; 16] {
     match (index, adapter.ip_version) {
         (0, _) => {
@@ -144,7 +144,7 @@ fn gid(adapter: &AdapterReply, index: usize) -> [u8; 16] {
     }
 }
 
-/// Two bytes a group, as the kernel writes them.
+/// Formats bytes in groups of two, as the kernel writes them.
 fn hex(bytes: &[u8], between: &str) -> String {
     let groups = bytes.chunks(2);
     let groups: Vec<_> = groups
@@ -191,7 +191,7 @@ mod tests {
             read("ports/1/gids/1"),
             "0000:0000:0000:0000:0000:ffff:0a00:0005\n"
         );
-        // As Mooncake does.
+        // Mooncake does this.
         assert!(folder.join("../..").canonicalize().unwrap().is_dir());
     }
 

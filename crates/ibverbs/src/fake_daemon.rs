@@ -56,14 +56,15 @@ pub(crate) struct Memory<P> {
 
 type Outcome = Result<Answer, Errno>;
 
-/// What the daemon has.
+/// State of the daemon.
 pub(crate) struct State {
     asked: Vec<Request>,
     script: HashMap<u32, VecDeque<Outcome>>,
     last_handle: u32,
     pub(crate) doorbells: Listener,
     pub(crate) events: Option<OwnedFd>,
-    /// Goes along with the hello's answer: a page of grants, for clients that reach peers by themselves.
+    /// Descriptor that goes along with the hello's answer: a page of grants, for clients that reach peers by
+    /// themselves.
     pub(crate) page: Option<OwnedFd>,
     /// The writing ends of completion channels.
     pub(crate) channels: Vec<OwnedFd>,
@@ -90,27 +91,27 @@ impl State {
         self.script.entry(T::CODE).or_default().push_back(outcome);
     }
 
-    /// The next request of this kind is refused.
+    /// Refuses the next request of this kind.
     pub(crate) fn refuse<T: Call>(&mut self, errno: Errno) {
         self.script::<T>(Err(errno));
     }
 
-    /// The next request of this kind gets this answer.
+    /// Answers the next request of this kind with `body`.
     pub(crate) fn reply<T: Call>(&mut self, body: &T::Reply) {
         self.reply_with::<T>(body, Vec::new());
     }
 
-    /// The next request of this kind gets this answer, and descriptors along with it.
+    /// Answers the next request of this kind with `body`, and descriptors along with it.
     pub(crate) fn reply_with<T: Call>(&mut self, body: &T::Reply, fds: Vec<OwnedFd>) {
         self.script::<T>(Ok(Answer::new::<T>(body, fds)));
     }
 
-    /// What was said of requests that did not come is void.
+    /// Forgets scripted answers to requests that did not come.
     pub(crate) fn forget_script(&mut self) {
         self.script.clear();
     }
 
-    /// All requests of one kind so far, in order.
+    /// Returns all requests of one kind so far, in order.
     pub(crate) fn asked<T: Call>(&self) -> Vec<T> {
         let of_kind = self.asked.iter().filter(|asked| asked.code() == T::CODE);
         of_kind.filter_map(Request::parse).collect()
@@ -127,7 +128,7 @@ impl State {
         rustix::io::write(&self.channels[channel], &cookie.to_ne_bytes()).expect("room");
     }
 
-    /// Doorbells rung since the last call.
+    /// Returns the doorbells rung since the last call.
     pub(crate) fn rung(&self) -> Vec<u32> {
         let mut rung = Vec::new();
         self.doorbells.take(|bit| rung.push(bit));
@@ -136,12 +137,12 @@ impl State {
 }
 
 impl TestDevice {
-    /// Opens one.
+    /// Opens a device.
     pub(crate) fn open() -> Self {
         Self::open_prepared(|_| {})
     }
 
-    /// Opens one at a daemon that was told something before.
+    /// Opens a device at a daemon that was prepared before.
     pub(crate) fn open_prepared(prepare: impl FnOnce(&mut State)) -> Self {
         let kind = SocketType::SEQPACKET;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
@@ -171,7 +172,7 @@ impl TestDevice {
         }
     }
 
-    /// The daemon ends, and its ends of all pipes with it.
+    /// Ends the daemon, and with it its ends of all pipes.
     pub(crate) fn end_daemon(&self) {
         self.device.hang_up();
         let mut daemon = self.state.lock();
@@ -179,12 +180,12 @@ impl TestDevice {
         daemon.channels.clear();
     }
 
-    /// The daemon. The test must let go of it before it asks something.
+    /// Returns the daemon's state. The test must let go of it before it asks something.
     pub(crate) fn daemon(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 
-    /// The only request of a kind so far, or the last.
+    /// Returns the last request of a kind.
     pub(crate) fn last<T: Call>(&self) -> T {
         *self.daemon().asked().last().expect("it was asked")
     }

@@ -5,13 +5,13 @@
 //!     └─ any does not ──► ring, daemon
 //! ```
 //!
-//! The order of a queue pair holds because such a request is carried out only when the daemon has
-//! nothing of it: the send ring is idle, and every completion of its CQ that the daemon owes was polled.
-//! What is posted later comes later anyway. Whatever goes wrong here is posted to the daemon, which
-//! repeats it (READs and WRITEs may be) and says what it was.
+//! The order of a queue pair holds because a request is carried out here only when the daemon has nothing of the queue
+//! pair: the send ring is idle, and every completion of its CQ that the daemon owes was polled. Later requests come
+//! later anyway. A request that fails here is posted to the daemon, which repeats it (READs and WRITEs may be) and
+//! tells the error.
 //!
-//! Not for CQs with a channel (only the daemon can notify), nor extended ones (their time stamps are the
-//! daemon's), nor memory on demand.
+//! Excluded are CQs with a channel (only the daemon can notify), extended CQs (their time stamps are the daemon's), and
+//! memory on demand.
 
 #[cfg(test)]
 mod tests;
@@ -31,10 +31,10 @@ use crate::qp::QueuePair;
 use crate::region::Region;
 use crate::send::{Payload, RTS};
 
-/// Keys of the peer that a queue pair asks for; the daemon has the others.
+/// Most keys of the peer that a queue pair asks for; requests with others are the daemon's.
 const KNOWN: usize = 32;
 
-/// The last bytes of a write go alone, behind the rest: programs poll the end of a buffer.
+/// The last bytes of a write are written alone, behind the rest: programs poll the end of a buffer.
 const TAIL: usize = 8;
 
 /// `IBV_WC_RDMA_WRITE`, `IBV_WC_RDMA_READ`.
@@ -48,19 +48,19 @@ pub(crate) struct Peer {
 }
 
 enum Known {
-    /// The daemon gave a grant.
+    /// A region that the daemon gave a grant for.
     Open { memory: File, reached: Reached },
-    /// It did not.
+    /// A key without a grant.
     Closed,
 }
 
 impl Peer {
-    /// After every change of the queue pair.
+    /// Forgets all keys, after every change of the queue pair.
     pub(crate) fn forget(&mut self) {
         self.known.clear();
     }
 
-    /// The region that a key names, asked for once.
+    /// Returns the region that a key names, asked for once.
     fn find(&mut self, device: &OpenDevice, qp: u32, rkey: u32) -> Option<(&File, Reached)> {
         let found = self.known.iter().position(|(key, _)| *key == rkey);
         let room = self.known.len() < KNOWN;
@@ -94,10 +94,10 @@ fn ask(device: &OpenDevice, qp: u32, rkey: u32) -> Known {
     }
 }
 
-/// Carries a request out; false: it is the daemon's.
+/// Carries a request out. False: it is left to the daemon.
 ///
 /// # Safety
-/// Buffers of inline requests are readable, and those of others as long as they are registered.
+/// Buffers of inline requests are readable, and buffers of others are as long as they are registered.
 pub(crate) unsafe fn carry_out(
     peer: &mut Peer,
     (queue_pair, device, page): (&QueuePair, &OpenDevice, &Page),
@@ -149,7 +149,7 @@ pub(crate) unsafe fn carry_out(
     moved
 }
 
-/// Where the range is in the descriptor.
+/// Returns where the range is in the descriptor.
 fn inside(reached: &Reached, right: u32, address: u64, length: u64) -> Option<u64> {
     let from = address.checked_sub(reached.start)?;
     let end = from.checked_add(length)?;
@@ -157,7 +157,7 @@ fn inside(reached: &Reached, right: u32, address: u64, length: u64) -> Option<u6
     allowed.then(|| reached.offset.checked_add(from))?
 }
 
-/// The buffers by their addresses in this process.
+/// Returns the buffers by their addresses in this process.
 fn local<'a>(
     queue_pair: &QueuePair,
     device: &OpenDevice,
@@ -185,10 +185,10 @@ fn local<'a>(
     Some(place)
 }
 
-/// Copies between our buffers and the peer's memory; false if not all of it could be.
+/// Copies between our buffers and the peer's memory. False: not all of it could be copied.
 ///
 /// # Safety
-/// The buffers are readable, or writable if it does not write.
+/// The buffers are readable, or writable unless `writes`.
 unsafe fn transfer(memory: &File, mut at: u64, buffers: &[Buffer], writes: bool) -> bool {
     for (index, buffer) in buffers.iter().enumerate() {
         let length = buffer.length as usize;
@@ -217,8 +217,8 @@ unsafe fn transfer(memory: &File, mut at: u64, buffers: &[Buffer], writes: bool)
 }
 
 impl CompletionQueue {
-    /// Whether requests may be carried out here: no completion of the daemon's is outstanding that one
-    /// of ours would overtake, nobody is to be notified, and there is room.
+    /// Whether requests may be carried out here: the daemon owes no completion that one of ours would overtake, nobody
+    /// is to be notified, and there is room.
     fn takes_own(&self, signaled: bool) -> bool {
         // SAFETY: fields that do not change after the creation.
         let plain = unsafe {

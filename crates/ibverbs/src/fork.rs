@@ -1,8 +1,7 @@
-//! What `fork` leaves to the child: nothing of the parent's objects.
+//! The effect of `fork` on the child: nothing is left of the parent's objects.
 //!
-//! The rings are not mapped in the child, and the connection belongs to the parent. So the child is
-//! told by a number that changes at each fork, which every open device remembers. A child may open
-//! a device of its own.
+//! The rings are not mapped in the child, and the connection belongs to the parent. So a child is recognised by a
+//! number that changes at each fork, which every open device remembers. A child may open a device of its own.
 
 use core::ffi::c_int;
 use std::sync::Once;
@@ -15,7 +14,7 @@ extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// How many forks lie between the first process and this one.
+/// Returns how many forks lie between the first process and this one.
 #[inline]
 pub(crate) fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
@@ -42,7 +41,7 @@ pub extern "C" fn ibv_is_fork_initialized() -> c_int {
     2
 }
 
-/// `ibv_dontfork_range`, from the time when providers were outside.
+/// `ibv_dontfork_range`, from the time of providers outside of rdma-core.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_dontfork_range(_base: *mut core::ffi::c_void, _size: usize) -> c_int {
     0

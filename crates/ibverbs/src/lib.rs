@@ -9,11 +9,12 @@
 //! The library keeps what only this process can know: the program's pointers, which memory is
 //! registered, what was acknowledged. It does not know what a packet is, nor who the peers are.
 //!
-//! Rules at the border: before the first call only names are looked up and a handler of `fork` is set; no thread is
-//! started, unless memory is to be adopted ([`adopt`]); nothing is printed; `errno` is set on failure only; a pointer from C is used once and its contents copied;
-//! in a child after `fork` every call on objects of the parent fails with `EIO` ([`fork`]).
+//! Rules at the border to C: before the first call only names are looked up and a handler of `fork` is set; no thread
+//! is started, unless memory is to be adopted ([`adopt`]); nothing is printed; `errno` is set on failure only; a
+//! pointer from C is used once and its contents copied; in a child after `fork` every call on objects of the parent
+//! fails with `EIO` ([`fork`]).
 //!
-//! `names.txt` lists what is exported; what is refused answers `EOPNOTSUPP` ([`refused`]).
+//! `names.txt` lists the exported names; functions that are refused answer `EOPNOTSUPP` ([`refused`]).
 
 pub mod abi;
 pub mod errno;

@@ -1,4 +1,4 @@
-//! From the numbers in events back to the program's objects.
+//! Lookup of the program's objects by the numbers in events.
 //!
 //! The daemon names an object by the cookie that its creation gave. Cookies are never used twice,
 //! so an event of an object that is gone finds nothing, and pointers never travel.
@@ -40,7 +40,7 @@ impl Lookup {
         }
     }
 
-    /// A cookie for an object that is going to be made.
+    /// Returns a cookie for an object that is going to be made.
     pub(crate) fn cookie(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
@@ -53,7 +53,7 @@ impl Lookup {
         self.objects.lock().remove(&cookie);
     }
 
-    /// What `found` finds first among all objects, which cannot be destroyed meanwhile.
+    /// Returns what `found` finds first among all objects, none of which can be destroyed meanwhile.
     pub(crate) fn find<R>(&self, found: impl FnMut(Object) -> Option<R>) -> Option<R> {
         let objects = self.objects.lock();
         objects.values().copied().find_map(found)

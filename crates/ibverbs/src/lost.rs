@@ -1,14 +1,13 @@
-//! What a device does whose daemon is gone, as one that is pulled out (IBTA 11.6.3.2, local catastrophic
-//! error).
+//! The end of a device whose daemon is gone: as of one that is pulled out (IBTA 11.6.3.2, local catastrophic error).
 //!
 //! ```text
 //!   daemon ends ─► poll_cq: each request that was not done, with IBV_WC_WR_FLUSH_ERR
 //!               ─► ibv_get_async_event: IBV_EVENT_DEVICE_FATAL once
 //!               ─► ibv_get_cq_event: one for each CQ that was armed, then EIO once
 //! ```
-//! The descriptors of events end with the daemon and would stay readable for ever: after the last event
-//! each is replaced by one that never has anything. The queues are still mapped, so what was posted is
-//! found there. Receives of shared queues are not flushed, nor is one that a message had begun to fill.
+//! The descriptors of events end with the daemon and would stay readable for ever: after the last event each is
+//! replaced by one that never has anything. The queues are still mapped, so posted requests are found there. Receives
+//! of shared queues are not flushed, nor is a receive that a message had begun to fill.
 
 #[cfg(test)]
 mod tests;
@@ -35,7 +34,7 @@ const RECV: u32 = 1 << 7;
 /// `IBV_EVENT_DEVICE_FATAL`.
 pub(crate) const DEVICE_FATAL: u32 = 8;
 
-/// Whether the daemon of a device is gone, and who was told.
+/// Whether the daemon of a device is gone, and whether the program was told.
 #[derive(Default)]
 pub(crate) struct Lost {
     is_lost: AtomicBool,
@@ -43,25 +42,25 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
-    /// As far as somebody has looked.
+    /// Whether the daemon is known to be gone, by the checks so far.
     #[inline]
     pub(crate) fn is_known(&self) -> bool {
         self.is_lost.load(Ordering::Relaxed)
     }
 
-    /// Somebody found out.
+    /// Notes that the daemon is gone.
     pub(crate) fn note(&self) {
         self.is_lost.store(true, Ordering::Relaxed);
     }
 
-    /// True for the one who shall tell the program.
+    /// Whether the caller is the one that tells the program.
     pub(crate) fn tells(&self) -> bool {
         self.note();
         !self.is_told.swap(true, Ordering::Relaxed)
     }
 }
 
-/// Whether the other end of a socket has hung up, or does within so many milliseconds.
+/// Whether the other end of a socket has hung up, or does within `patience` milliseconds.
 pub(crate) fn has_hung_up(socket: BorrowedFd<'_>, patience: c_int) -> bool {
     let mut socket = libc::pollfd {
         fd: socket.as_raw_fd(),
@@ -73,7 +72,7 @@ pub(crate) fn has_hung_up(socket: BorrowedFd<'_>, patience: c_int) -> bool {
     ready > 0 && socket.revents & (libc::POLLHUP | libc::POLLERR) != 0
 }
 
-/// A completion of a request that the daemon did not do; none if the CQ has no more of them.
+/// Returns a completion of a request that the daemon did not carry out; `None` if the CQ has no more of them.
 #[cold]
 pub(crate) fn flushed(device: &OpenDevice, cq: &CompletionQueue) -> Option<Completion> {
     device.lookup.find(|object| match object {
@@ -106,7 +105,7 @@ fn take_back(queue_pair: &QueuePair, cq: &CompletionQueue) -> Option<Completion>
     Some(ended(wr_id, RECV))
 }
 
-/// Lets a descriptor never be readable again, blocking or not as it was.
+/// Makes a descriptor never readable again, blocking or not as it was.
 pub(crate) fn silence(fd: RawFd) -> Result<()> {
     // SAFETY: a socket that nobody sends to takes the number `fd`, which the program knows and which is open.
     unsafe {
@@ -125,7 +124,7 @@ pub(crate) fn silence(fd: RawFd) -> Result<()> {
     }
 }
 
-/// The event that the device is gone.
+/// Returns the event that the device is gone.
 pub(crate) fn fatal() -> abi::AsyncEvent {
     abi::AsyncEvent {
         element: core::ptr::null_mut(),

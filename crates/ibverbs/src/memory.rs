@@ -15,7 +15,7 @@ use crate::open::OpenDevice;
 use crate::region::{Region, populate};
 use crate::shared::SharedFile;
 
-/// Rights that make the device write.
+/// Access rights that let the device write.
 const WRITES: u32 = access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_ATOMIC;
 
 /// Gives a new object to C.
@@ -23,7 +23,7 @@ pub(crate) fn leak<T, A>(object: T) -> *mut A {
     Box::into_raw(Box::new(object)).cast()
 }
 
-/// What the caller of one of the registering functions wants.
+/// The region that the caller of a registering function asks for.
 struct Wanted {
     address: u64,
     length: u64,
@@ -32,7 +32,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// `iova` is meant unless addresses begin at 0.
+    /// Addresses begin at `iova`, or at 0 in a zero-based region.
     fn new(address: u64, length: u64, iova: u64, access: u32) -> Self {
         Self {
             address,
@@ -51,7 +51,7 @@ impl Wanted {
     }
 }
 
-/// What the registering functions return a pointer to.
+/// The structure that the registering functions return a pointer to.
 #[repr(C)]
 pub struct MemoryRegion {
     abi: abi::Mr,
@@ -59,17 +59,17 @@ pub struct MemoryRegion {
     access: u32,
 }
 
-/// What the daemon is asked for, and what goes along.
+/// A request to the daemon, and what goes along with it.
 struct Request {
     body: RegMr,
     /// The file behind the region, if there is one.
     file: Option<OwnedFd>,
-    /// What is reached of it, and how, if this process adopts memory.
+    /// Parts of the region that the daemon reaches, and how, if this process adopts memory.
     reached: Vec<Reached>,
 }
 
 impl Request {
-    /// On-demand memory is what its addresses are, whatever is there.
+    /// Prepares the request. An on-demand region is named by its addresses alone, whatever is mapped there.
     fn new(pd: u32, wanted: &Wanted, registering: Option<&Registering<'_>>) -> Result<Self> {
         let &Wanted {
             address, length, ..
@@ -106,11 +106,11 @@ impl Request {
     }
 }
 
-/// What the memory of a region is.
+/// What is known of the memory of a region.
 struct Found {
     /// The file behind it, or behind a part of it.
     file: Option<(OwnedFd, FileRange)>,
-    /// Whether this library has moved it there, and why not.
+    /// Whether this library has moved the memory there, or why not.
     adoption: Adoption,
 }
 
@@ -123,10 +123,10 @@ impl Found {
     }
 }
 
-/// Finds out; all pages are there then, as with an adapter. `EFAULT`: they cannot be.
+/// Finds the file, after which all pages are there, as with an adapter. Fails with `EFAULT` if they cannot be.
 fn find_file(wanted: &Wanted, registering: Option<&Registering<'_>>) -> Result<Found> {
     let (address, length, writes) = (wanted.address, wanted.length, wanted.access & WRITES != 0);
-    // Before the pages are there: those that never were need not be copied.
+    // Adopt before the pages are there: pages that never were need not be copied.
     let adoption = registering.map_or(Adoption::NotAsked, |registering| {
         registering.adopt(address, length)
     });
@@ -142,17 +142,17 @@ fn find_file(wanted: &Wanted, registering: Option<&Registering<'_>>) -> Result<F
             adoption,
         });
     }
-    // Whose page it is can only be seen when it is there.
+    // Only a page that is there tells which file it belongs to.
     populate(address, length.min(1), writes)?;
     let shared = SharedFile::find(address, length, writes);
     // A file that has all its pages needs none mapped here: the daemon has a mapping of its own.
     if !shared.as_ref().is_some_and(SharedFile::has_all_pages) {
-        // To read is enough for a file: its pages come into being, and the kernel maps many at a time.
+        // Reading is enough for a file: it makes the pages, and the kernel maps many at a time.
         populate(address, length, writes && shared.is_none())?;
     }
     Ok(Found {
         file: shared.map(SharedFile::into_parts),
-        // Adopted, but not to be opened again.
+        // The memory is adopted, but its file cannot be opened again.
         adoption: if is_adopted {
             Adoption::Kernel
         } else {
@@ -161,8 +161,8 @@ fn find_file(wanted: &Wanted, registering: Option<&Registering<'_>>) -> Result<F
     })
 }
 
-/// Notes what the key names. On-demand memory may vanish while it is registered: only the daemon's
-/// accesses survive that.
+/// Notes the memory that the key names. On-demand memory may vanish while it is registered: only the daemon's accesses
+/// survive that.
 fn remember(device: &OpenDevice, lkey: u32, pd: u32, wanted: &Wanted) {
     let mut regions = device.regions.write();
     regions.remove(&lkey);
@@ -265,8 +265,8 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
     unsafe { register_in(pd, wanted) }
 }
 
-/// Repeats what the daemon puts off as long as a peer is in the middle of a copy of its own, or a page of this process
-/// is late: that is a second at most, or three.
+/// Repeats a request that the daemon puts off while a peer is in the middle of a copy of its own, or a page of this
+/// process is late: for a second at most, or three.
 pub(crate) fn patiently<T>(mut ask: impl FnMut() -> Result<T>) -> Result<T> {
     loop {
         match ask() {
@@ -287,7 +287,7 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut abi::Mr) -> c_int {
     // SAFETY: its context is open as long as it exists.
     let outcome = unsafe { OpenDevice::of(context) }.and_then(|device| {
         let gone = patiently(|| device.call(&DeregMr { mr: handle }));
-        // Nor does this library reach it, also where nobody is left to ask.
+        // This library does not reach it any more either, even if no daemon is left to ask.
         if gone.is_ok() || device.is_lost() {
             device.regions.write().remove(&lkey);
         }
@@ -302,14 +302,14 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut abi::Mr) -> c_int {
     errno::number(outcome)
 }
 
-/// What `ibv_rereg_mr` may change, and its answers: the old region is still good, or is gone.
+/// Flags of `ibv_rereg_mr`, and its answer if it fails: the old region is still good.
 const CHANGE_MEMORY: c_int = 1;
 const CHANGE_DOMAIN: c_int = 2;
 const CHANGE_ACCESS: c_int = 4;
 const STILL_GOOD: c_int = -1;
 
 impl MemoryRegion {
-    /// What it shall be when what the flags name is replaced.
+    /// Returns what the region becomes when the attributes that the flags name are replaced.
     fn changed(&self, flags: c_int, addr: u64, length: u64, access: u32) -> Wanted {
         let access = if flags & CHANGE_ACCESS != 0 {
             access
@@ -320,13 +320,13 @@ impl MemoryRegion {
             return Wanted::new(addr, length, addr, access);
         }
         let (address, length) = (self.abi.addr as u64, self.abi.length as u64);
-        // Without the right that made them begin at 0, addresses are the program's own.
+        // Without the right that made the addresses begin at 0, they are the program's own.
         let was_zero_based = self.access & access::ZERO_BASED != 0;
         let iova = if was_zero_based { address } else { self.iova };
         Wanted::new(address, length, iova, access)
     }
 
-    /// Replaces it by what is wanted, in a domain of its device.
+    /// Replaces the region by the wanted one, in a domain of its device.
     fn replace(&mut self, pd: *mut abi::Pd, wanted: &Wanted) -> Result<()> {
         // SAFETY: the context of a region is open; a domain of the same device.
         let (device, domain) = unsafe { (OpenDevice::of(self.abi.context)?, (*pd).handle) };
@@ -347,7 +347,7 @@ impl MemoryRegion {
     }
 }
 
-/// `ibv_rereg_mr`: another region under the same pointer and keys.
+/// `ibv_rereg_mr`: makes another region under the same pointer and keys.
 ///
 /// # Safety
 /// `mr` and `pd` came from this library.

@@ -8,7 +8,7 @@ use crate::abi;
 use crate::errno;
 use crate::qp::QueuePair;
 
-/// Asks for something that is done with a queue pair and a group.
+/// Asks the daemon to do something with a queue pair and a group.
 ///
 /// # Safety
 /// `qp` came from this library, and `gid` points to a GID.

@@ -28,7 +28,7 @@ use crate::lost::{self, Lost};
 use crate::region::Regions;
 use crate::{abi, advise, channel, cq, cq_ex, domain, fork, port, qp_ex, query, send, srq, window};
 
-/// What `ibv_open_device` returns a pointer into.
+/// The structure that `ibv_open_device` returns a pointer into.
 #[repr(C)]
 pub struct OpenDevice {
     verbs: UnsafeCell<abi::VerbsContext>,
@@ -41,10 +41,10 @@ pub struct OpenDevice {
     pub(crate) lookup: Lookup,
     /// Registered memory by lkey.
     pub(crate) regions: Arc<Regions>,
-    /// What the daemon reaches of regions, by lkey, if this process adopts memory.
+    /// Parts of regions that the daemon reaches, by lkey, if this process adopts memory.
     reached: Mutex<BTreeMap<u32, Vec<Reached>>>,
     pub(crate) limits: DeviceReply,
-    /// Leaves to reach peers, if that is wanted.
+    /// Grants to reach peers' memory, if that is wanted.
     pub(crate) grants: Option<Page>,
 }
 
@@ -53,7 +53,7 @@ pub struct OpenDevice {
 unsafe impl Sync for OpenDevice {}
 
 impl OpenDevice {
-    /// The device of a context; `EIO` in a child of the process that opened it.
+    /// Returns the device of a context; `EIO` in a child of the process that opened it.
     ///
     /// # Safety
     /// `context` came from `ibv_open_device` and is not closed yet, or is null.
@@ -82,7 +82,7 @@ impl OpenDevice {
         Ok(self.call_with(request, &[])?.body)
     }
 
-    /// Asks the daemon, descriptors going along and coming back.
+    /// Asks the daemon; descriptors may go along, and come back.
     pub(crate) fn call_with<T: Call>(
         &self,
         request: &T,
@@ -108,7 +108,7 @@ impl OpenDevice {
         self.call(&QueryPort {})
     }
 
-    /// As if the daemon had ended.
+    /// Hangs up, as if the daemon had ended.
     #[cfg(test)]
     pub(crate) fn hang_up(&self) {
         let connection = self.connection.lock();
@@ -116,14 +116,14 @@ impl OpenDevice {
         hung_up.expect("it is connected");
     }
 
-    /// Whether the daemon is gone, found out now.
+    /// Whether the daemon is gone, checked now.
     #[cold]
     pub(crate) fn is_lost(&self) -> bool {
         self.look_after_daemon();
         self.lost.is_known()
     }
 
-    /// Looks whether the daemon is gone.
+    /// Checks whether the daemon is gone.
     #[cold]
     pub(crate) fn look_after_daemon(&self) {
         if lost::has_hung_up(self.connection.lock().as_fd(), 0) {
@@ -144,7 +144,7 @@ impl OpenDevice {
         begin(|connection| Self::over(connection, listed))
     }
 
-    /// Opens over a connection on which nothing was said yet.
+    /// Opens a device over a connection on which nothing was said yet.
     pub(crate) fn over(connection: Connection, listed: &'static Listed) -> Result<Box<Self>> {
         let (ringer, events, grants) = hello(&connection, listed)?;
         let limits = connection
@@ -169,8 +169,8 @@ impl OpenDevice {
     }
 }
 
-/// Introduces this process. The daemon reaches its memory by the file that it passes, and tries
-/// with a number in it whether the file is of the process at the other end of the socket.
+/// Introduces this process. The daemon reaches its memory by the file that it passes, and reads a number in that memory
+/// to check that the file is of the process at the other end of the socket.
 fn hello(connection: &Connection, listed: &Listed) -> Result<(Ringer, OwnedFd, Option<Page>)> {
     let memory = OpenOptions::new()
         .read(true)
@@ -197,7 +197,7 @@ fn hello(connection: &Connection, listed: &Listed) -> Result<(Ringer, OwnedFd, O
     Ok((Ringer::new(page.as_fd(), wake)?, events, grants))
 }
 
-/// A number that another process does not guess; 0 if the kernel has none.
+/// Returns a number that another process does not guess; 0 if the kernel has none.
 fn nonce() -> u64 {
     let mut bytes = [0; 8];
     // SAFETY: writes at most the length of the array.
@@ -205,7 +205,7 @@ fn nonce() -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// The functions that the header's inline wrappers call.
+/// Returns the functions that the header's inline wrappers call.
 fn table(device: *mut abi::Device, cmd_fd: c_int, async_fd: c_int) -> abi::VerbsContext {
     // SAFETY: all of it are integers, pointers and optional functions, for which zero is null or
     // none, and a mutex that zero initialises on Linux.
@@ -259,7 +259,7 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut abi::Device) -> *mut abi::
     }))
 }
 
-/// `ibv_close_device`: the end of the connection is the end of all objects that are left.
+/// `ibv_close_device`: ending the connection ends all objects that are left.
 ///
 /// # Safety
 /// `context` came from `ibv_open_device`, and nothing of it is in use.
@@ -270,8 +270,8 @@ pub unsafe extern "C" fn ibv_close_device(context: *mut abi::Context) -> c_int {
     }
     // SAFETY: as the caller promises.
     if unsafe { OpenDevice::of(context) }.is_err() {
-        // A child of the process that opened it: its mappings are not here, and what is at their
-        // addresses now is somebody else's.
+        // In a child of the process that opened it, its mappings do not exist, and what is at their addresses now is
+        // somebody else's.
         return 0;
     }
     let back = offset_of!(abi::VerbsContext, context);

@@ -1,9 +1,8 @@
-//! Paths that programs know by heart: the device's node and its folder in sysfs.
+//! Paths that are built into programs: the device's node and its folder in sysfs.
 //!
-//! UCX wants `/dev/infiniband/uverbsN` to be a character device before it opens a device, and others read
-//! files below `/sys/class/infiniband` without asking for `ibdev_path`. Where this library is preloaded it
-//! stands before libc for the calls that look at files by name; everything but these few paths goes on
-//! as it came.
+//! UCX wants `/dev/infiniband/uverbsN` to be a character device before it opens a device, and others read files below
+//! `/sys/class/infiniband` without asking for `ibdev_path`. Where this library is preloaded, it stands before libc for
+//! the calls that look at files by name, and passes on all but these few paths unchanged.
 //!
 //! ```text
 //!   /dev/infiniband/uverbsN             -> /dev/null
@@ -22,9 +21,9 @@ use place::{DevicePath, place};
 
 /// A path to look at, in place of another.
 enum Path {
-    /// As it came.
+    /// The path as it came.
     Same(*const c_char),
-    /// Another one.
+    /// Another path.
     Other(CString),
 }
 
@@ -55,7 +54,7 @@ impl Path {
     }
 }
 
-/// A function behind ours, looked up once.
+/// A function of libc behind ours, looked up once.
 pub(crate) struct Next {
     name: &'static CStr,
     found: AtomicPtr<c_void>,
@@ -69,8 +68,8 @@ impl Next {
         }
     }
 
-    /// Null if libc has no such name, or stands before us: a library that is loaded at run time is in
-    /// nobody's way.
+    /// Returns null if libc has no such name, or is searched before this library: a library that is loaded at run time
+    /// intercepts nothing.
     pub(crate) fn get(&self) -> *mut c_void {
         let known = self.found.load(Ordering::Relaxed);
         if !known.is_null() {
@@ -83,7 +82,7 @@ impl Next {
     }
 }
 
-/// What a call answers that libc does not have.
+/// The answer of a call that libc does not have.
 trait Missing {
     const VALUE: Self;
 }
@@ -100,7 +99,7 @@ impl<T> Missing for *mut T {
     const VALUE: Self = core::ptr::null_mut();
 }
 
-/// Functions of libc with a path among their arguments: what is before it, and what is behind it.
+/// Defines functions of libc with a path among their arguments: those before it, and those behind it.
 macro_rules! calls {
     ($($name:ident = $libc:literal ($($before:ident: $kind:ty)?) path ($($after:ident: $type:ty),*) -> $answer:ty;)*) => {
         $(
@@ -115,9 +114,8 @@ macro_rules! calls {
                     crate::errno::set(libc::ENOSYS);
                     return <$answer as Missing>::VALUE;
                 }
-                // SAFETY: as the caller promises; the function of this name has this type. `open` takes its
-                // last argument where a function without varying arguments does, on all targets of this
-                // library.
+                // SAFETY: as the caller promises; the function of this name has this type. `open` takes its last
+                // argument where a function without varying arguments does, on all targets of this library.
                 unsafe {
                     let path = Path::of(path);
                     core::mem::transmute::<*mut c_void, Call>(next)($($before,)? path.pointer(), $($after),*)
@@ -152,7 +150,7 @@ calls! {
     vrdma_path_statx = c"statx" (folder: c_int) path (flags: c_int, mask: c_uint, to: *mut c_void) -> c_int;
 }
 
-/// `stat` and `lstat`, which glibc before 2.33 does not have, but this library's own code may call.
+/// Defines `stat` and `lstat`, which glibc before 2.33 does not have, but this library's own code may call.
 macro_rules! status_calls {
     ($($name:ident = $libc:literal, $flags:expr;)*) => {
         $(

@@ -1,14 +1,14 @@
-//! What a poll does that finds nothing.
+//! What a poll does when it finds nothing.
 //!
 //! ```text
-//!   the program only polls, or has polled in vain for a while ──► its core goes to whoever may have work for it
-//!   whoever had its core brought what it waits for, each time  ──► the same, at once
+//!   the program only polls, or has polled in vain for a while ──► gives its core to a thread that may have work for it
+//!   each thread that had its core brought what it waits for   ──► the same, at once
 //!   it has just asked for an event: it will sleep next         ──► polls on for a moment, if that was worth it lately
 //!   else                                                       ──► returns
 //! ```
 //!
-//! Two threads that spin on one core cost each other a scheduler tick of 4 ms, and one that sleeps two switches and a
-//! wake-up, which take longer than many answers. It knows times and counts, and no queue.
+//! Two threads that spin on one core cost each other a scheduler tick of 4 ms. A thread that sleeps costs two switches
+//! and a wake-up, which take longer than many answers. This module knows times and counts, and no queue.
 
 mod yields;
 
@@ -19,26 +19,29 @@ use yields::Yields;
 /// Empty polls that follow each other closely after which the poller gives its core away.
 const TIGHT_MAX: u32 = 10;
 
-/// The same where nobody wanted it lately: some 3 us, while giving it away takes as long as ten polls, in which nothing is seen.
+/// The same while no other thread has wanted the core lately: some 3 us. Giving the core away takes as long as ten
+/// polls, in which nothing is seen.
 const TIGHT_MAX_ALONE: u32 = 80;
 
-/// Polls that follow each other as closely are all that the program does. Others look between pieces of work (QEMU
-/// twice after each page that it sends), where a core given away each time costs more than the work.
+/// Polls that follow each other this closely are all that the program does. Other programs look between pieces of work
+/// (QEMU twice after each page that it sends), where giving the core away each time costs more than the work.
 const TIGHT: Duration = Duration::from_nanos(150);
 
-/// While polls do not follow each other closely, the clock is read at one of so many: it takes as long as the rest of a poll.
+/// While polls do not follow each other closely, one in this many reads the clock, which takes as long as the rest of
+/// a poll.
 const CLOCK_EVERY: u32 = 4;
 
-/// A program that does something between its polls may be waiting all the same: it gives its core away so often.
+/// Time after which a program that does something between its polls gives its core away: it may be waiting all the
+/// same.
 const TURN: Duration = Duration::from_micros(50);
 
 /// How long a poll goes on before the program sleeps: about what sleeping and waking up take.
 const MOMENT: Duration = Duration::from_micros(20);
 
-/// Moments in vain after which most are left out; so many that were worth it are remembered.
+/// Moments in vain after which most are left out, and the most successful ones that are remembered.
 const CREDIT_MAX: u8 = 4;
 
-/// Without credit, one moment of so many is tried.
+/// Without credit, one moment in this many is tried.
 const TRIED: u8 = 16;
 
 /// What to do after an empty poll.
@@ -55,20 +58,20 @@ pub(crate) enum Rest {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Patience {
-    /// When the queue was last found empty, of the times that the clock was read.
+    /// When the queue was last found empty by a poll that read the clock.
     found_empty: Instant,
-    /// Empty polls since it was.
+    /// Empty polls since `found_empty`.
     since_clock: u32,
     /// Empty polls in a row that followed each other closely.
     tight_polls: u32,
-    /// After how many of them it gives its core away.
+    /// Such polls after which the poller gives its core away.
     tight_max: u32,
-    /// Since when it has been empty, or since the poller last gave its core away.
+    /// When the queue became empty, or when the poller last gave its core away.
     waits_since: Option<Instant>,
-    /// When the core was given away, if nobody has looked since.
+    /// When the core was given away, if no poll has looked since.
     yielded: Option<Instant>,
     yields: Yields,
-    /// The program has asked for an event and not polled since.
+    /// Whether the program has asked for an event and not polled since.
     is_armed: bool,
     /// The end of the moment that a poll goes on for.
     moment: Option<Instant>,
@@ -95,12 +98,13 @@ impl Patience {
         }
     }
 
-    /// The program asked for an event.
+    /// Notes that the program asked for an event.
     pub(crate) fn armed(&mut self) {
         self.is_armed = true;
     }
 
-    /// A poll found something. `clock` is read if the time matters, and `switches` now and then, see [`Yields::brought`].
+    /// Notes that a poll found something. `clock` is read if the time matters, and `switches` now and then, see
+    /// [`Yields::brought`].
     #[inline]
     pub(crate) fn found(
         &mut self,
@@ -122,7 +126,7 @@ impl Patience {
         self.is_armed = false;
     }
 
-    /// A poll found nothing. `clock` is read if the time matters.
+    /// Notes that a poll found nothing. `clock` is read if the time matters.
     #[inline]
     pub(crate) fn found_nothing(&mut self, clock: impl FnOnce() -> Instant) -> Rest {
         self.since_clock += 1;
@@ -156,7 +160,7 @@ impl Patience {
         }
     }
 
-    /// Whether a yield that took so long was a switch to another thread.
+    /// Whether a yield of this duration was a switch to another thread.
     fn was_switch(&mut self, took: Duration) -> bool {
         let was_switch = self.yields.was_switch(took);
         self.tight_max = match was_switch {
@@ -188,8 +192,8 @@ impl Patience {
         self.credit > 0 || self.left_out == 0
     }
 
-    /// Whether the program waits for a completion, as far as the times of its empty polls tell, of which there were so
-    /// many since the clock was last read.
+    /// Whether the program waits for a completion, judged by the times of its empty polls. `polls` of them came since
+    /// the clock was last read.
     fn is_waiting(&mut self, now: Instant, polls: u32) -> bool {
         let is_tight = now.duration_since(self.found_empty) < TIGHT * polls;
         self.found_empty = now;
@@ -225,19 +229,19 @@ mod tests {
             Self { patience, now }
         }
 
-        /// An empty poll, so long after the last one.
+        /// An empty poll, this long after the last one.
         fn polls(&mut self, after: Duration) -> Rest {
             self.now += after;
             self.patience.found_nothing(|| self.now)
         }
 
-        /// A poll that finds something, so long after the last one.
+        /// A poll that finds something, this long after the last one.
         fn finds(&mut self, after: Duration) {
             self.now += after;
             self.patience.found(|| self.now, || None);
         }
 
-        /// Asks for an event and polls in vain: how many times the poll looked.
+        /// Asks for an event and polls in vain; returns how many times the poll looked.
         fn looks_before_sleep(&mut self) -> u32 {
             self.patience.armed();
             let again = std::iter::from_fn(|| Some(self.polls(MOMENT / 4)));
@@ -263,7 +267,7 @@ mod tests {
         }
     }
 
-    /// Polls in vain until it gives way, and finds something so long after that; how many polls that were.
+    /// Polls in vain until the program gives way, and finds something after `had`; returns the number of polls.
     fn polls_before_giving_way(program: &mut Program, had: Duration) -> usize {
         let tight = TIGHT / 2;
         let polls = std::iter::from_fn(|| Some(program.polls(tight)));

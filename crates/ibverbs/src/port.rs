@@ -57,7 +57,7 @@ fn attributes(device: &OpenDevice) -> Result<abi::PortAttr> {
     })
 }
 
-/// Writes as much of the attributes as the caller's structure has, and zeroes what it has more.
+/// Writes the attributes as far as the caller's structure goes, and zeroes the rest of that structure.
 ///
 /// # Safety
 /// `to` points to `length` writable bytes.
@@ -107,7 +107,7 @@ fn gid(device: &OpenDevice, port: u32, index: u32) -> Result<abi::Gid> {
         .map(|reply| abi::Gid { raw: reply.gid })
 }
 
-/// All entries that are not empty.
+/// Returns all entries that are not empty.
 pub(crate) fn gids(device: &OpenDevice) -> Result<Vec<(u32, abi::Gid)>> {
     let count = device.port()?.gids;
     let each = (0..count).map(|index| (index, gid(device, PORT.into(), index)));
@@ -116,7 +116,7 @@ pub(crate) fn gids(device: &OpenDevice) -> Result<Vec<(u32, abi::Gid)>> {
         .collect())
 }
 
-/// `ibv_query_gid`: an entry that is empty is a zero GID.
+/// `ibv_query_gid`: an empty entry is a zero GID.
 ///
 /// # Safety
 /// `context` is open and `to` points to a GID.
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(
     errno::number(found.map(|gid| unsafe { to.write(entry(gid, index)) }))
 }
 
-/// `ibv_query_gid_table`: the number of entries written, or a negative error number.
+/// `ibv_query_gid_table`: returns the number of entries written, or a negative error number.
 ///
 /// # Safety
 /// `context` is open and `to` points to `max` entries of `size` bytes.

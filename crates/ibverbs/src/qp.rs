@@ -1,4 +1,4 @@
-//! Queue pairs, and making them.
+//! Queue pairs and their creation.
 
 #[cfg(test)]
 mod tests;
@@ -27,7 +27,7 @@ use crate::send::SendSide;
 
 /// `IBV_QPS_RESET`.
 pub(crate) const RESET: c_uint = 0;
-/// What `ibv_create_qp` returns a pointer to.
+/// The structure that `ibv_create_qp` returns a pointer to.
 #[repr(C)]
 pub struct QueuePair {
     pub(crate) ex: UnsafeCell<abi::QpEx>,
@@ -45,7 +45,7 @@ pub struct QueuePair {
     pub(crate) async_events: HandedOut,
 }
 
-/// What the creator of a queue pair wants.
+/// Attributes that the creator of a queue pair asks for.
 pub(crate) struct Wanted {
     pub(crate) pd: *mut abi::Pd,
     pub(crate) attr: abi::QpInitAttr,
@@ -61,7 +61,7 @@ impl QueuePair {
         unsafe { Ok((&*qp.cast::<Self>(), OpenDevice::of((*qp).context)?)) }
     }
 
-    /// Where events are acknowledged.
+    /// Returns where events are acknowledged.
     ///
     /// # Safety
     /// `qp` came from this library and is not destroyed yet.
@@ -81,7 +81,7 @@ impl QueuePair {
         unsafe { AtomicU32::from_ptr(&raw mut (*self.ex.get()).qp_base.state) }
     }
 
-    /// The state as the program set it last; the daemon may know better.
+    /// Returns the state that the program set last; the daemon may know better.
     #[inline]
     pub(crate) fn state(&self) -> c_uint {
         self.public_state().load(Ordering::Relaxed)
@@ -92,7 +92,7 @@ impl QueuePair {
         unsafe { (*self.ex.get()).qp_base.qp_num }
     }
 
-    /// Where its sends complete.
+    /// Returns the CQ where sends complete.
     pub(crate) fn send_cq(&self) -> Option<&CompletionQueue> {
         // SAFETY: a field that does not change; the program keeps the CQ as long as the queue pair.
         unsafe {
@@ -104,7 +104,7 @@ impl QueuePair {
         }
     }
 
-    /// Where its receives complete.
+    /// Returns the CQ where receives complete.
     pub(crate) fn recv_cq(&self) -> Option<&CompletionQueue> {
         // SAFETY: as above.
         unsafe {
@@ -116,7 +116,7 @@ impl QueuePair {
         }
     }
 
-    /// The daemon gets this request: it may owe a completion.
+    /// Notes that the daemon gets this request, and may owe a completion.
     pub(crate) fn owe(&self, header: &SendHeader) {
         let signaled = self.signal_all || header.flags & send_flag::SIGNALED != 0;
         if let Some(cq) = self.send_cq().filter(|_| signaled) {
@@ -167,10 +167,10 @@ impl QueuePair {
         Ok(pointer)
     }
 
-    /// Drops completions of this one that nobody polled.
+    /// Drops completions of this queue pair that nobody polled.
     ///
     /// # Safety
-    /// `qp` is this one's public pointer.
+    /// `qp` is the public pointer of this queue pair.
     pub(crate) unsafe fn forget_completions(qp: *mut abi::Qp) {
         // SAFETY: as promised; its CQs outlive it.
         let (send_cq, recv_cq, number) = unsafe { ((*qp).send_cq, (*qp).recv_cq, (*qp).qp_num) };

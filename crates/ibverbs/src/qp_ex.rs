@@ -15,7 +15,7 @@ const PD: u32 = 1;
 const CREATE_FLAGS: u32 = 1 << 2;
 const SEND_OPS: u32 = 1 << 6;
 
-/// Operations that a service has, as bits of `enum ibv_qp_create_send_ops_flags`.
+/// Returns the operations that a service has, as bits of `enum ibv_qp_create_send_ops_flags`.
 pub(crate) fn offered(service: c_uint) -> u64 {
     const BITS: [(u64, u32); 10] = [
         (1 << 0, opcode::RDMA_WRITE),

@@ -53,7 +53,7 @@ pub unsafe extern "C" fn ibv_modify_qp(
     errno::number(outcome)
 }
 
-/// The rings start at zero again, and completions of the past are gone (IBTA 1.8, 10.3.1).
+/// Starts the rings at zero again, and drops completions of the past (IBTA 1.8, 10.3.1).
 fn reset(queue_pair: &QueuePair, qp: *mut abi::Qp) {
     queue_pair.send.lock().queue.reset();
     if let Some(queue) = queue_pair.recv.lock().as_mut() {

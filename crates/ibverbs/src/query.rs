@@ -1,4 +1,4 @@
-//! What the device can do.
+//! Capabilities of the device.
 
 use core::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -6,7 +6,7 @@ use crate::abi;
 use crate::errno::{self, Errno, Result};
 use crate::open::OpenDevice;
 
-/// A locally administered OUI: of no vendor, so that no vendor's shortcut is tried.
+/// A locally administered OUI: no vendor's, so that no vendor's shortcut is tried.
 const VENDOR: u32 = 0x02_76_72;
 /// Page sizes: all from 4 KiB on.
 const PAGE_SIZES: u64 = !0xfff;

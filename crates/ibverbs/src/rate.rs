@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_uint};
 
-/// Code, multiple of 2.5 Gbit/s or -1 where it is none, Mbit/s.
+/// Code, multiple of 2.5 Gbit/s (-1 if it is none), Mbit/s.
 const RATES: [(c_uint, c_int, c_int); 23] = [
     (2, 1, 2_500),
     (5, 2, 5_000),

@@ -14,7 +14,7 @@ use crate::open::OpenDevice;
 use crate::qp::{QueuePair, RESET};
 use crate::request::{Posted, buffers, report};
 
-/// Pushes a chain of receives of at most so many buffers each; the first that fails is the second value.
+/// Pushes a chain of receives of at most `max_sge` buffers each; the second value is the first receive that fails.
 ///
 /// # Safety
 /// A chain of valid requests.

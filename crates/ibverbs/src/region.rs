@@ -16,15 +16,15 @@ pub(crate) struct Region {
     /// First byte in this process.
     pub(crate) address: u64,
     pub(crate) length: u64,
-    /// How work requests name the first byte.
+    /// Address of the first byte in work requests.
     pub(crate) iova: u64,
     pub(crate) pd: u32,
-    /// Work requests may write it.
+    /// Whether work requests may write it.
     pub(crate) is_writable: bool,
 }
 
 impl Region {
-    /// Where a range that a work request names is in this process, if all of it is in the region.
+    /// Returns the address in this process of a range that a work request names, if all of it is in the region.
     pub(crate) fn locate(&self, addr: u64, length: u32) -> Option<u64> {
         let offset = addr.checked_sub(self.iova)?;
         let end = offset.checked_add(length.into())?;
@@ -32,9 +32,9 @@ impl Region {
     }
 }
 
-/// Puts a message in place that came with a completion. A region that is not registered any more is left alone:
-/// the daemon has filled it before. Registered memory is taken to be there, as for what is posted; none of it goes
-/// while it is written, since its key is taken out of `regions` first.
+/// Puts a message that came with a completion in place. A region that is not registered any more is left alone: the
+/// daemon has filled it before. Registered memory is taken to be there, as for posted requests; none of it goes away
+/// during the write, since its key is taken out of `regions` first.
 pub(crate) fn put_in_place(regions: &Regions, message: &Enclosed<'_>) {
     let regions = regions.read();
     let place = |lkey, addr, length| regions.get(&lkey)?.locate(addr, length);
@@ -50,8 +50,8 @@ pub(crate) fn put_in_place(regions: &Regions, message: &Enclosed<'_>) {
     }
 }
 
-/// Whether the range is mapped, and writable if it must be: as an adapter's driver does by pinning it.
-/// Touches no contents.
+/// Makes all pages of the range present, and writable if `write`, as an adapter's driver does by pinning it; fails if
+/// it is not so mapped. Touches no contents.
 pub(crate) fn populate(address: u64, length: u64, write: bool) -> Result<()> {
     let page = page_size();
     let start = address & !(page - 1);
@@ -69,7 +69,7 @@ pub(crate) fn populate(address: u64, length: u64, write: bool) -> Result<()> {
         return Ok(());
     }
     match std::io::Error::last_os_error().raw_os_error() {
-        // A kernel before 5.14, or memory of a device: the list of mappings tells.
+        // The kernel is older than 5.14, or it is memory of a device: the list of mappings tells.
         Some(libc::EINVAL) => mapped(start, start + bytes, write),
         _ => Err(Errno(libc::EFAULT)),
     }
@@ -103,7 +103,7 @@ fn covered(maps: &str, start: u64, end: u64, write: bool) -> bool {
     reached >= end
 }
 
-/// First byte, end, writable.
+/// Parses a line: first byte, end, whether it is writable.
 fn mapping(line: &str) -> Option<(u64, u64, bool)> {
     let (range, rest) = line.split_once(' ')?;
     let (from, to) = range.split_once('-')?;

@@ -30,7 +30,7 @@ pub(crate) fn allowed(service: c_uint, operation: c_uint) -> bool {
     }
 }
 
-/// Whether the payload goes out, so that it may travel by value.
+/// Whether the payload is sent, so that it may travel by value.
 pub(crate) fn sends_payload(operation: c_uint) -> bool {
     matches!(
         operation,
@@ -42,7 +42,7 @@ pub(crate) fn sends_payload(operation: c_uint) -> bool {
     )
 }
 
-/// The slot of a request, without its payload and operation.
+/// Returns the slot of a request, without its payload and operation.
 #[inline]
 pub(crate) fn slot(wr_id: u64, flags: c_uint) -> SendHeader {
     SendHeader {
@@ -52,11 +52,11 @@ pub(crate) fn slot(wr_id: u64, flags: c_uint) -> SendHeader {
     }
 }
 
-/// Adds to the slot of a request of `ibv_post_send` what it asks for.
+/// Adds the operation that a request of `ibv_post_send` asks for to its slot.
 ///
 /// # Safety
-/// The request is of a program: the member of each union that its operation names is filled, and the
-/// objects that it points to are there.
+/// The request comes from a program: the member of each union that its operation names is filled, and the objects that
+/// it points to are there.
 #[inline]
 pub(crate) unsafe fn describe(
     slot: &mut SendHeader,
@@ -120,7 +120,7 @@ fn fetch_add(atomic: &abi::Atomic) -> Operation {
     }
 }
 
-/// Adds where a datagram goes.
+/// Adds the destination of a datagram.
 ///
 /// # Safety
 /// The address handle is one of this library, or null.
@@ -148,10 +148,10 @@ pub(crate) unsafe fn bind(bind: &abi::BindMw) -> Result<Operation> {
     }))
 }
 
-/// What posting a chain comes to, and the first request of it that failed.
+/// The outcome of posting a chain, and the first request of it that failed.
 pub(crate) type Posted<R> = (Result<()>, *mut R);
 
-/// Tells C of it.
+/// Reports the outcome to C.
 ///
 /// # Safety
 /// `bad` is good for a write.
@@ -164,7 +164,7 @@ pub(crate) unsafe fn report<R>((outcome, failed): Posted<R>, bad: *mut *mut R) -
     errno::number(outcome)
 }
 
-/// The buffers of a request.
+/// Returns the buffers of a request.
 ///
 /// # Safety
 /// `list` points to `count` buffers, or `count` is 0 or less.

@@ -21,11 +21,11 @@ use crate::request::{INLINE, Posted, buffers, describe, report, sends_payload, s
 /// `IBV_QPS_RTS`: from here on sends may be posted.
 pub(crate) const RTS: c_uint = 3;
 
-/// What the lock of a send queue protects.
+/// The state that the lock of a send queue protects.
 pub(crate) struct SendSide {
     pub(crate) queue: SendQueue,
     pub(crate) builder: Builder,
-    /// For `--fast-local`.
+    /// What is known of the peer, for `--fast-local`.
     pub(crate) peer: Peer,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct SendSide {
 #[derive(Clone, Copy)]
 pub(crate) struct Payload<'a> {
     pub(crate) buffers: &'a [Buffer],
-    /// By value, whatever the keys say: the addresses are the program's own.
+    /// Whether it travels by value, whatever the keys say: the addresses are the program's own.
     pub(crate) inline: bool,
 }
 
@@ -41,7 +41,7 @@ impl SendSide {
     /// Carries one request out, or puts it into the ring.
     ///
     /// # Safety
-    /// Buffers of inline requests are readable, and those of others as long as they are registered.
+    /// Buffers of inline requests are readable, and buffers of others are as long as they are registered.
     #[inline]
     pub(crate) unsafe fn push(
         &mut self,
@@ -106,8 +106,8 @@ fn full(outcome: core::result::Result<(), Full>) -> Result<()> {
     outcome.map_err(|Full| Errno(libc::ENOMEM))
 }
 
-/// The addresses in this process, if every buffer is in a region of the queue pair's domain. If one
-/// is not, the daemon shall judge.
+/// Returns the addresses in this process, if every buffer is in a region of the queue pair's domain. If one is not, the
+/// daemon judges.
 fn locate<'a>(
     queue_pair: &QueuePair,
     device: &OpenDevice,
@@ -128,7 +128,7 @@ fn locate<'a>(
     Some(located)
 }
 
-/// Posts a chain up to its end or the first that fails, which is the second value.
+/// Posts a chain up to its end or to the first request that fails, which is the second value.
 ///
 /// # Safety
 /// A chain of valid requests.

@@ -8,9 +8,8 @@
 //!   nothing to send              a descriptor of ours for it, map_files, or its path
 //! ```
 //!
-//! The region then names the file's bytes, as pinned pages do with an adapter: if the program puts
-//! another mapping at its address, peers go on to reach the file. Other memory is reached by its
-//! address, whatever is there by then.
+//! The region then names the file's bytes, as pinned pages do with an adapter: if the program puts another mapping at
+//! its address, peers still reach the file. Other memory is reached by its address, whatever is there by then.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::OwnedFd;
@@ -20,28 +19,28 @@ use vrdma_provider::message::FileRange;
 
 use crate::region::page_size;
 
-/// `f_type` of the file systems whose pages are there at once (linux/magic.h); the daemon takes no
-/// others.
+/// `f_type` of the file systems whose pages are always in memory (linux/magic.h); the daemon takes no others.
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x9584_58f6];
 
-/// The page is of a file, or of shared memory without a name (Documentation/admin-guide/mm/pagemap.rst).
+/// Bit of a pagemap entry: the page is of a file, or of shared memory without a name
+/// (Documentation/admin-guide/mm/pagemap.rst).
 const FILE_PAGE: u64 = 1 << 61;
 
 /// Granularity of [`FileRange`].
 const RANGE_PAGE: u64 = 4096;
 
-/// What `st_blocks` counts (inode(7)).
+/// Unit of `st_blocks` (inode(7)).
 const BLOCK_BYTES: u64 = 512;
 
-/// The file behind a range, and where in it the range's first page is.
+/// The file behind a range, and the place of the range in it.
 pub(crate) struct SharedFile {
     file: File,
     range: FileRange,
 }
 
 impl SharedFile {
-    /// `None` for all other memory, for what may not be read or, with `write`, written where it is mapped, and for
-    /// files that this process has no way to open again. The first page is there.
+    /// Finds the file. `None` for all other memory, for memory whose mapping forbids to read it or, with `write`, to
+    /// write it, and for files that this process cannot open again. The first page must be there.
     pub(crate) fn find(address: u64, length: u64, write: bool) -> Option<Self> {
         if length == 0 || !is_of_file(address)? {
             return None;
@@ -79,7 +78,8 @@ impl SharedFile {
     }
 }
 
-/// One read tells most memory from files; the list of mappings may have thousands of lines.
+/// Whether the first page is of a file. One read answers this for most memory; the list of mappings may have thousands
+/// of lines.
 fn is_of_file(address: u64) -> Option<bool> {
     let pagemap = File::open("/proc/self/pagemap").ok()?;
     let mut entry = [0; 8];
@@ -93,7 +93,7 @@ fn is_of_file(address: u64) -> Option<bool> {
 struct Extent<'a> {
     /// Where the stretch begins in the file.
     offset: u64,
-    /// Whether all of it may be read and written where it is mapped; else it may be read.
+    /// Whether all of it is mapped for reading and writing; else for reading.
     is_writable: bool,
     /// Major and minor number, as the list of mappings and [`MetadataExt::dev`] have them.
     device: (u32, u32),
@@ -144,7 +144,7 @@ impl<'a> Mapping<'a> {
 }
 
 impl<'a> Extent<'a> {
-    /// The file that mappings (lines in ascending order) have from `start` to `end` without a hole.
+    /// Finds the file that mappings (lines in ascending order) map from `start` to `end` without a hole.
     fn find(maps: &'a str, start: u64, end: u64) -> Option<Self> {
         let mappings = maps.lines().filter_map(Mapping::parse);
         let mut mappings = mappings.skip_while(|mapping| mapping.to <= start);
@@ -174,10 +174,10 @@ impl<'a> Extent<'a> {
         Some(extent)
     }
 
-    /// A descriptor of the file, with the right to write it if that is wanted.
+    /// Opens a descriptor of the file, for writing too if `write`.
     fn open(&self, write: bool) -> Option<File> {
         let first = format!("/proc/self/map_files/{}", self.first);
-        // The second only for privileged programs; the third for files that have kept their names.
+        // The first path only works for privileged programs; the second for files that have kept their names.
         let named = [first.as_str(), self.path].into_iter();
         let opened = named.filter_map(|path| again(path, write));
         own_descriptors(write)
@@ -194,8 +194,8 @@ impl<'a> Extent<'a> {
     }
 }
 
-/// The files of this process: opened again by their links, since the descriptors themselves may be
-/// closed by other threads at any moment.
+/// Opens the files of this process again by their links, since other threads may close the descriptors themselves at
+/// any moment.
 fn own_descriptors(write: bool) -> impl Iterator<Item = File> {
     let entries = fs::read_dir("/proc/self/fd")
         .into_iter()
@@ -204,7 +204,7 @@ fn own_descriptors(write: bool) -> impl Iterator<Item = File> {
     entries.filter_map(move |entry| again_if_file(&entry.path(), write))
 }
 
-/// Opens only what a look at the link shows to be a file: opening a pipe or a device does things.
+/// Opens a link only if it leads to a regular file: opening a pipe or a device has side effects.
 fn again_if_file(link: &std::path::Path, write: bool) -> Option<File> {
     let is_file = fs::metadata(link).is_ok_and(|status| status.is_file());
     is_file.then(|| again(link.to_str()?, write))?
@@ -261,7 +261,7 @@ mod tests {
         }
     }
 
-    /// A file in memory, and where it is mapped.
+    /// Makes a file in memory, and maps it; returns both.
     fn mapped(flags: i32) -> (File, u64) {
         // SAFETY: a new descriptor, owned by nobody else, and a fresh mapping of it.
         unsafe {
@@ -270,7 +270,7 @@ mod tests {
             let (rights, fd) = (libc::PROT_READ | libc::PROT_WRITE, file.as_raw_fd());
             let at = libc::mmap(core::ptr::null_mut(), 0x3000, rights, flags, fd, 0x1000);
             assert_ne!(at, libc::MAP_FAILED);
-            // What registering does before it asks.
+            // Registering does this before it looks for the file.
             crate::region::populate(at as u64, 0x3000, true).unwrap();
             (file, at as u64)
         }

@@ -26,7 +26,7 @@ const KNOWN: u32 = 3;
 const TYPE: u32 = 1;
 const PD: u32 = 2;
 
-/// What `ibv_create_srq` returns a pointer to.
+/// The structure that `ibv_create_srq` returns a pointer to.
 #[repr(C)]
 pub struct SharedQueue {
     abi: UnsafeCell<abi::Srq>,
@@ -46,7 +46,7 @@ impl SharedQueue {
         unsafe { Ok((&*srq.cast::<Self>(), OpenDevice::of((*srq).context)?)) }
     }
 
-    /// Where events are acknowledged.
+    /// Returns where events are acknowledged.
     ///
     /// # Safety
     /// `srq` came from this library and is not destroyed yet.
@@ -61,7 +61,7 @@ impl SharedQueue {
         }
     }
 
-    /// Makes an SRQ and tells in `attr` what it got.
+    /// Makes an SRQ, and writes the capacities that it got to `attr`.
     ///
     /// # Safety
     /// `pd` came from this library.
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn ibv_create_srq(
     }))
 }
 
-/// `verbs_context.create_srq_ex`: basic ones; neither XRC nor tag matching.
+/// `verbs_context.create_srq_ex`: basic SRQs only, neither XRC nor tag matching.
 pub(crate) unsafe extern "C" fn create_srq_ex(
     context: *mut abi::Context,
     init: *mut abi::SrqInitAttrEx,
@@ -154,7 +154,7 @@ pub(crate) unsafe extern "C" fn get_srq_num(srq: *mut abi::Srq, to: *mut u32) ->
     unsafe { errno::number(SharedQueue::of(srq).map(|(queue, _)| to.write(queue.number))) }
 }
 
-/// `ibv_modify_srq`: the limit; the size is fixed.
+/// `ibv_modify_srq`: changes the limit; the size is fixed.
 ///
 /// # Safety
 /// `srq` came from this library, and `attr` points to attributes.

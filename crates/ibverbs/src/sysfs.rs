@@ -19,7 +19,7 @@ fn read(path: &Path, buffer: &mut [u8]) -> Result<usize> {
     Ok(file.read(buffer)?)
 }
 
-/// `ibv_read_sysfs_file`: the first line of a file, without its end; the number of bytes, or -1.
+/// `ibv_read_sysfs_file`: reads the first line of a file, without its end; returns the number of bytes, or -1.
 ///
 /// # Safety
 /// The names are C strings, and `buffer` has `size` bytes.

@@ -77,7 +77,7 @@ pub(crate) unsafe extern "C" fn bind_mw(
     failed
 }
 
-/// `ibv_inc_rkey`: the low 8 bits count.
+/// `ibv_inc_rkey`: increments the low 8 bits.
 fn next_key(rkey: u32) -> u32 {
     (rkey & !0xff) | (rkey.wrapping_add(1) & 0xff)
 }

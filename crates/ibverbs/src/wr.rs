@@ -25,7 +25,7 @@ use crate::qp::QueuePair;
 use crate::request::{self, UD, allowed};
 use crate::send::SendSide;
 
-/// Fills the public structure's functions.
+/// Fills in the functions of the public structure.
 pub(crate) fn fill(ex: &mut abi::QpEx) {
     ex.wr_atomic_cmp_swp = Some(wr_atomic_cmp_swp);
     ex.wr_atomic_fetch_add = Some(wr_atomic_fetch_add);
@@ -47,7 +47,7 @@ pub(crate) fn fill(ex: &mut abi::QpEx) {
     ex.wr_abort = Some(wr_abort);
 }
 
-/// The builder between start and complete.
+/// Returns the builder between start and complete.
 ///
 /// # Safety
 /// The calling thread has started, so that it holds the lock, and has no other reference.
@@ -109,7 +109,7 @@ unsafe fn draft(qp: *mut abi::QpEx, operation: Result<Operation>) {
     }
 }
 
-/// Functions that begin a draft with one operation.
+/// Defines functions that begin a draft with one operation.
 macro_rules! drafts {
     ($($name:ident($($operand:ident: $type:ty),*) = $operation:expr;)*) => {
         $(

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use vrdma_ibverbs::cm::abi;
 
-/// `Rust type = C type { field, ... }` for fields of one name in both.
+/// `Rust type = C type { field, ... }` for fields that have the same name in both.
 macro_rules! checks {
     ($($rust:ident = $c:literal { $($field:ident),* $(,)? })*) => {{
         let mut text = String::new();

@@ -56,7 +56,7 @@ fn library() -> &'static [u8] {
 
 fn link() -> Vec<u8> {
     let mut cargo = Command::new(env!("CARGO"));
-    // As from a shell at the root: for another package, or told of this one, cargo builds much of it once more.
+    // Cargo runs as from a shell at the root: for another package, or told of this one, it builds much of it once more.
     cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let of_package = |name: &OsString| {
         let name = name.to_string_lossy();
@@ -99,7 +99,7 @@ impl<'a> Read<'a> {
         Self { symbols, versions }
     }
 
-    /// (name, node, whether it is the default) of what is defined here, without the nodes' own symbols.
+    /// Returns (name, node, whether it is the default) of all names defined here, without the nodes' own symbols.
     fn exports(&self) -> Vec<(Export, bool)> {
         let strings: StringTable<'a> = self.symbols.strings();
         let mut exports = Vec::new();
@@ -144,7 +144,7 @@ fn exactly_the_names_of_the_table_are_exported() {
     );
 }
 
-/// `dlvsym` and the linker take the default: that of the last node that has the name.
+/// `dlvsym` and the linker take the default: the last node that has the name.
 #[test]
 fn each_name_has_one_default_version() {
     let data = library();

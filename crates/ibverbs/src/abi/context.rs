@@ -11,7 +11,7 @@ use super::{
 /// A function that this library never offers: always `NULL` or never called.
 pub type NotOffered = Option<unsafe extern "C" fn()>;
 
-/// `struct ibv_context_ops`. The wrappers call the eight real ones without asking for `NULL`.
+/// `struct ibv_context_ops`. The wrappers call the eight real ones without checking for `NULL`.
 #[repr(C)]
 #[allow(missing_docs)]
 pub struct ContextOps {

@@ -1,8 +1,8 @@
-//! What the daemon reaches of the regions that are registered now, and how.
+//! The parts of the registered regions that the daemon reaches now, and how.
 //!
-//! | how | for others |
+//! | how | consequence |
 //! |---|---|
-//! | by its addresses | such pages must not be exchanged: `/proc/PID/mem` answers `EIO` while they are, at once |
+//! | by its addresses | such pages must not be exchanged: meanwhile `/proc/PID/mem` answers `EIO` at once |
 //! | as adopted memory | whatever is at these addresses later must be adopted, too ([`super::unmapped`]) |
 
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ static KNOWN: Mutex<Known> = Mutex::new(Known {
     ranges: BTreeMap::new(),
 });
 
-/// Keeps a stretch known.
+/// A stretch that stays known while this lives.
 #[derive(Debug)]
 pub(crate) struct Reached(u64);
 
@@ -62,7 +62,7 @@ pub(super) fn has(range: Range) -> bool {
     all.any(|(other, how)| *how == How::ByAddress && other.overlaps(range))
 }
 
-/// What of the range regions have as adopted memory: apart from each other, in ascending order.
+/// Returns the parts of the range that regions have as adopted memory: apart from each other, in ascending order.
 pub(super) fn adopted_in(range: Range) -> Vec<Range> {
     let known = KNOWN.lock();
     let adopted = known

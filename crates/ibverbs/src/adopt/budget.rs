@@ -1,9 +1,9 @@
-//! How long a process may adopt: what it costs comes back only where memory is used often.
+//! How long a process may adopt: the cost only pays off for memory that is used often.
 //!
-//! A region that was begun is adopted to its end, which may take more than is left: the process is in debt then, and adopts
-//! nothing until it is paid. So a program that registers once loses the time of that once, and one that registers fresh
-//! memory again and again a share of its time. What it loses is processor time: on a busy machine, where a thread waits
-//! for its turn several times as long as it works, nothing is saved by adopting less.
+//! A region that was begun is adopted to its end, which may take more time than is left: the process is in debt then,
+//! and adopts nothing until it is paid. So a program that registers once pays for that once, and a program that
+//! registers fresh memory again and again pays a share of its time. The time is processor time: on a busy machine,
+//! where a thread waits for its turn several times as long as it works, nothing is saved by adopting less.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use vrdma_provider::message::Adoption;
 
 use super::thread::processor_time;
 
-/// What a process may spend at once.
+/// Time that a process may spend at once.
 const AT_ONCE: Duration = Duration::from_millis(200);
-/// One part in so many of the time that passes comes back.
+/// The time that passes, divided by this, is added to the budget.
 const SHARE: u32 = 20;
-/// Bytes of the longest region: about a second, as long as an adapter's driver takes to pin it.
+/// Bytes of the longest region: adopting it takes about a second, as long as an adapter's driver takes to pin it.
 const LONGEST: usize = 4 << 30;
 
-/// The processor time of the thread that began it.
+/// A stopwatch for the processor time of the thread that began it.
 pub(super) struct Stopwatch(Duration);
 
 impl Stopwatch {
@@ -47,7 +47,7 @@ impl Budget {
         }
     }
 
-    /// Whether a region of so many bytes may be begun.
+    /// Tells whether a region of this many bytes may be begun.
     pub(super) fn allows(&mut self, bytes: usize, now: Instant) -> Result<(), Adoption> {
         self.fill(now);
         if bytes > LONGEST {
@@ -67,7 +67,7 @@ impl Budget {
         self.left = AT_ONCE.min(self.left + rest);
     }
 
-    /// Takes away what something took.
+    /// Takes the time that something took off the budget.
     pub(super) fn spend(&mut self, time: Duration) {
         self.owed += time.saturating_sub(self.left);
         self.left = self.left.saturating_sub(time);

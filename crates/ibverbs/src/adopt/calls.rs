@@ -1,5 +1,5 @@
 //! `madvise`, `munmap` and `mremap` of the program and its allocator, where this library is preloaded: adopted memory
-//! is shared memory, and these do other things to that.
+//! is shared memory, on which libc's functions act differently.
 //!
 //! | call | on private memory | on adopted memory |
 //! |---|---|---|
@@ -8,8 +8,9 @@
 //! | `munmap` | given back | the file's pages are given back first |
 //! | `mremap` | moved, grows by zeros | made private before |
 //!
-//! Allocators call them with their own locks held: the first two take no lock and allocate nothing. What libc does
-//! inside itself is not seen here, and what is left behind then is found later ([`super::State::forget_gone`]).
+//! Allocators make these calls with their own locks held, so the first two take no lock and allocate nothing. Calls
+//! that libc makes inside itself are not seen here; what they leave behind is found later
+//! ([`super::State::forget_gone`]).
 
 use core::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +24,7 @@ use crate::paths::Next;
 static LOWEST: AtomicUsize = AtomicUsize::new(usize::MAX);
 static HIGHEST: AtomicUsize = AtomicUsize::new(0);
 
-/// What all adopted memory lies in: most calls are about other memory, and find out by two loads.
+/// Bounds of all adopted memory: most calls are about other memory, which two loads tell.
 pub(super) struct Bounds;
 
 impl Bounds {
@@ -49,23 +50,25 @@ static MADVISE: Next = Next::new(c"madvise");
 static MUNMAP: Next = Next::new(c"munmap");
 static MREMAP: Next = Next::new(c"mremap");
 
-/// Finds libc's functions. When the library is loaded, and not when they are needed: the dynamic linker has a lock, too.
+/// Finds libc's functions. Called when the library is loaded, not when they are needed: the dynamic linker has a lock,
+/// too.
 pub(super) fn find_next() {
     for next in [&MADVISE, &MUNMAP, &MREMAP] {
         next.get();
     }
 }
 
-/// Whether programs find ours before libc's. A library that was loaded at run time stands behind it.
+/// Whether programs find our functions before libc's. A library that was loaded at run time stands behind libc.
 pub(super) fn are_in_front() -> bool {
     // SAFETY: a C string; the answer is an address or null.
     let first = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"madvise".as_ptr()) };
     let next = MADVISE.get();
-    // A test is a program without names for others.
+    // A test program exports no names.
     cfg!(test) || (!next.is_null() && first != next)
 }
 
-/// The pages of a call's range, and the tools, if some of them may be adopted. Misaligned ranges are libc's to refuse.
+/// Returns the pages of a call's range, and the tools, if some of the pages may be adopted. libc refuses misaligned
+/// ranges.
 fn concerned(at: *mut c_void, length: usize) -> Option<(&'static Tools, Range)> {
     let start = at as usize;
     let end = start.checked_add(length)?.checked_next_multiple_of(PAGE)?;
@@ -75,7 +78,7 @@ fn concerned(at: *mut c_void, length: usize) -> Option<(&'static Tools, Range)> 
     tools.is_whole().then_some((tools, range))
 }
 
-/// Calls `each` for every part that is adopted, or is not, as far as something is mapped without a hole.
+/// Calls `each` for every part that is adopted as a whole, or not at all, up to the first hole.
 fn parts(tools: &Tools, range: Range, mut each: impl FnMut(Range, bool)) {
     let mut rest = range;
     while !rest.is_empty()
@@ -87,11 +90,11 @@ fn parts(tools: &Tools, range: Range, mut each: impl FnMut(Range, bool)) {
 }
 
 fn give_back(tools: &Tools, part: Range) {
-    // It fails for want of memory in the kernel, and then these pages stay what they are.
+    // It fails if the kernel has no memory for it; these pages then stay what they are.
     let _ = kernel::punch(tools.descriptor(), part);
 }
 
-/// Leaves `errno` as it was.
+/// Does something, and leaves `errno` as it was.
 fn quietly(work: impl FnOnce()) {
     let before = errno::Errno::last();
     work();
@@ -142,7 +145,7 @@ pub unsafe extern "C" fn vrdma_memory_madvise(
         }
     });
     if reached < range.end {
-        // SAFETY: as above: there is a hole, which libc tells of.
+        // SAFETY: as above: there is a hole, which libc reports.
         outcome |= unsafe { next_madvise(reached as *mut c_void, range.end - reached, advice) };
     }
     outcome
@@ -155,7 +158,7 @@ pub unsafe extern "C" fn vrdma_memory_madvise(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vrdma_memory_munmap(at: *mut c_void, length: usize) -> c_int {
     if let Some((tools, range)) = concerned(at, length) {
-        // Before, and not behind: by then somebody else's memory may be there, and be adopted.
+        // Before libc's call, not after it: by then somebody else's memory may be there, and be adopted.
         quietly(|| {
             parts(tools, range, |part, is_ours| {
                 if is_ours {
@@ -174,7 +177,7 @@ pub unsafe extern "C" fn vrdma_memory_munmap(at: *mut c_void, length: usize) -> 
     }
 }
 
-/// `mremap`. The last argument is only there with some flags; without them it is any value, as in libc.
+/// `mremap`. Its last argument is only there with some flags; without them it is any value, as in libc.
 ///
 /// # Safety
 /// The arguments of the function of libc.

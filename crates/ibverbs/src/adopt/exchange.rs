@@ -1,4 +1,4 @@
-//! The exchange of some pages: private ones for those of the file, with the same bytes, while others use them.
+//! The exchange of private pages for pages of the file, with the same bytes, while other threads use them.
 //!
 //! ```text
 //!   program's range  ──MOVE──► taken ──copy──► side (the file at the same offset)
@@ -6,8 +6,8 @@
 //!        └◄──────────── the file is mapped here ◄───────────┘ then all are woken
 //! ```
 //!
-//! The thread that does it must not touch the range, nor may it allocate: what it waits for might be held by one
-//! who waits for it ([`super::thread`]).
+//! The thread that does it must not touch the range, nor may it allocate: a lock that it waits for might be held by a
+//! thread that waits for it ([`super::thread`]).
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -18,17 +18,17 @@ use super::userfault::Watch;
 use super::{HUGE, PAGE};
 use crate::errno::Errno;
 
-/// Bit of a pagemap entry: the page is in memory. The one below: it was swapped out.
+/// Lowest of two bits of a pagemap entry: the page was swapped out. The bit above: it is in memory.
 const IS_THERE: u32 = 62;
 
-/// Exchanges the pages of a range that lies in one huge page's place. Fails with nothing changed; `EBUSY`: a page
+/// Exchanges the pages of a range that lies in one huge page's place. If it fails, nothing has changed; `EBUSY`: a page
 /// is pinned.
 pub(super) fn exchange(tools: &Tools, range: Range) -> Result<(), Errno> {
     once(tools, range).or_else(|error| {
         if error.raw_os_error() != Some(libc::EBUSY) {
             return Err(error);
         }
-        // Pages that a child has, too, are the parent's alone once they were written.
+        // Pages that a child shares are the parent's alone once they were written.
         // SAFETY: changes no contents.
         unsafe { kernel::advise(range, libc::MADV_POPULATE_WRITE) }?;
         once(tools, range)
@@ -47,33 +47,33 @@ fn swap(tools: &Tools, beside: Range, range: Range) -> io::Result<()> {
     let taken = Range::of(tools.taken + range.start % HUGE, range.size());
     let userfault = &tools.userfault;
     userfault.watch(taken, Watch::Missing)?;
-    // It fails where the program watches its memory itself, and that must go on.
+    // It fails where the program watches its memory itself, and that watch must go on.
     userfault
         .watch(range, Watch::Missing)
         .inspect_err(|_| userfault.unwatch(taken))?;
     let moved = userfault.take(taken.start, range);
-    // The thread reads it from here on, and must not wait for itself.
+    // This thread reads the place from here on, and must not wait for itself.
     userfault.unwatch(taken);
     let shown = moved.and_then(|()| show(tools, taken, beside, range));
     match &shown {
-        // A new mapping wakes nobody by itself.
+        // A new mapping by itself wakes no thread.
         Ok(()) => userfault.wake(range),
         Err(_) => userfault.unwatch(range),
     }
-    // SAFETY: nobody's memory but this thread's, whose contents are in the file, or went back.
+    // SAFETY: the memory is this thread's alone; its contents are in the file, or went back.
     let emptied = unsafe { kernel::advise(taken, libc::MADV_DONTNEED) };
     debug_assert!(emptied.is_ok(), "plain memory of ours");
     shown
 }
 
-/// Does all that takes long, before anybody has to wait.
+/// Does all that takes long, before any thread has to wait.
 fn prepare(tools: &Tools, beside: Range, range: Range) -> io::Result<()> {
     let file = tools.descriptor();
     tools.clear(range)?;
     // SAFETY: a place that is only used here.
     unsafe { kernel::map_file(beside.start, beside.size(), file, range.start)? };
     if range.size() == HUGE {
-        // One page at least must be there. Without a huge page small ones come.
+        // At least one page must be there. If no huge page can be made, small pages come.
         // SAFETY: just mapped, and not yet shown to anybody.
         unsafe { (beside.start as *mut u8).write_volatile(0) };
         // SAFETY: changes no contents.
@@ -83,7 +83,7 @@ fn prepare(tools: &Tools, beside: Range, range: Range) -> io::Result<()> {
     unsafe { kernel::advise(beside, libc::MADV_POPULATE_WRITE) }
 }
 
-/// Copies what there was, and shows it where the program expects it. On failure its pages are its own again.
+/// Copies the bytes, and maps the file where the program expects them. On failure the range has its own pages again.
 fn show(tools: &Tools, taken: Range, beside: Range, range: Range) -> io::Result<()> {
     copy(tools, taken, beside);
     // SAFETY: the file has what was there.
@@ -110,7 +110,7 @@ fn copy(tools: &Tools, taken: Range, beside: Range) {
     }
 }
 
-/// The pagemap's entries of a range; false if they are not to be had.
+/// Reads the pagemap's entries of a range; false if they cannot be read.
 fn entries_of(tools: &Tools, range: Range, entries: &mut [u64]) -> bool {
     let bytes = size_of_val(entries);
     let at = range.start / PAGE * size_of::<u64>();
@@ -120,7 +120,7 @@ fn entries_of(tools: &Tools, range: Range, entries: &mut [u64]) -> bool {
     usize::try_from(read) == Ok(bytes)
 }
 
-/// Makes adopted pages private again, with the bytes that they have. Who writes them meanwhile waits.
+/// Makes adopted pages private again, with the bytes that they have. A thread that writes them meanwhile waits.
 ///
 /// A writer that pinned a page of the file before does not wait: the daemon, a device, another process in the middle of
 /// a `process_vm_writev`. What it writes after the copy is lost. The kernel does not tell whether a page of a file is
@@ -131,22 +131,22 @@ pub(super) fn undo(tools: &Tools, range: Range) -> io::Result<()> {
     // SAFETY: the kernel chooses the place.
     let fresh = unsafe { kernel::map_private(0, range.size(), rights, 0) }?;
     let userfault = &tools.userfault;
-    // Memory is watched by one only.
+    // Only one userfaultfd may watch the memory.
     if let Some(unmapping) = &tools.unmapping {
         unmapping.unwatch(range);
     }
     userfault.watch(range, Watch::Writes)?;
     let moved = userfault.protect(range).and_then(|()| {
         let (from, to) = (range.start as *const u8, fresh as *mut u8);
-        // SAFETY: both are mapped and as large; nobody writes the one, nobody knows the other.
+        // SAFETY: both are mapped and as large; nobody writes the range, and nobody knows the fresh memory.
         unsafe { core::ptr::copy_nonoverlapping(from, to, range.size()) };
-        // SAFETY: it has what is in the range.
+        // SAFETY: the fresh memory has what is in the range.
         unsafe { kernel::move_over(fresh, range) }
     });
     match &moved {
         Ok(()) => {
             userfault.wake(range);
-            // Else it keeps its memory until these addresses are adopted again.
+            // If this fails, the file keeps its memory until these addresses are adopted again.
             let _ = kernel::punch(tools.descriptor(), range);
         }
         Err(_) => userfault.unwatch(range),

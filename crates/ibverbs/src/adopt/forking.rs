@@ -7,8 +7,8 @@
 //!   parent    waits for that, or for the child's end
 //! ```
 //!
-//! Children of raw `clone` get holes: they end where they touch one, and spoil nothing. The child of a process that has
-//! begun to adopt does not adopt.
+//! Children of raw `clone` get holes: such a child ends when it touches one, and spoils nothing. The child of a process
+//! that has begun to adopt does not adopt.
 
 use core::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -19,11 +19,11 @@ use super::tools::Tools;
 use super::unmapped;
 use super::{HUGE, STATE, State, tools_if_open};
 
-/// This process came into being by a `fork` after its parent had begun to adopt.
+/// Whether this process came into being by a `fork` after its parent had begun to adopt.
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
-/// Between prepare and parent: the thread that forks has the lock.
+/// Whether the thread that forks has the lock: between prepare and parent.
 static IS_HELD: AtomicBool = AtomicBool::new(false);
-/// Ends of the pipe by which the child tells.
+/// Ends of the pipe by which the child tells the parent that it is done.
 static READ: AtomicI32 = AtomicI32::new(-1);
 static WRITE: AtomicI32 = AtomicI32::new(-1);
 
@@ -31,13 +31,13 @@ pub(super) fn is_child() -> bool {
     IS_CHILD.load(Ordering::Relaxed)
 }
 
-/// Looks after all forks from here on. Early, so that other handlers in a child find its memory.
+/// Handles all forks from here on. Called early, so that other handlers in a child find its memory.
 pub(super) fn watch() {
     // SAFETY: the handlers take one lock, make system calls and change atomics; the library is never unloaded.
     unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
 }
 
-/// The tools, if something may be adopted.
+/// Returns the tools, if something may be adopted.
 fn tools() -> Option<&'static Tools> {
     tools_if_open().filter(|_| !is_child())
 }
@@ -49,12 +49,13 @@ extern "C" fn prepare() {
     if !state.ranges.all().is_empty() {
         open_pipe();
     }
-    // One of the other two handlers goes on.
+    // The lock stays held for one of the other two handlers.
     std::mem::forget(state);
     IS_HELD.store(true, Ordering::Relaxed);
 }
 
-/// Without descriptors the parent does not wait, and what it writes meanwhile may be in the child's copy.
+/// Opens the pipe. Without descriptors the parent does not wait, and what it writes meanwhile may be in the child's
+/// copy.
 fn open_pipe() {
     let mut ends: [c_int; 2] = [-1; 2];
     // SAFETY: a place for two descriptors.
@@ -98,7 +99,7 @@ extern "C" fn in_child() {
     unmapped::end_in_child();
     IS_CHILD.store(true, Ordering::Relaxed);
     if let Some(tools) = tools_if_open() {
-        // SAFETY: this thread took the lock in `prepare`, and there are no others here. It is kept for ever.
+        // SAFETY: this thread took the lock in `prepare`, and there are no others here. The lock is kept for ever.
         let state: &State = unsafe { &*STATE.data_ptr() };
         for range in state.ranges.all() {
             restore(tools, *range);
@@ -107,15 +108,15 @@ extern "C" fn in_child() {
     }
     let write = WRITE.load(Ordering::Relaxed);
     if write >= 0 {
-        // SAFETY: one byte. If the parent has ended, its end is closed: a signal for this child must not come of it, so
-        // the pipe's reader is this child, too, until here.
+        // SAFETY: one byte. If the parent has ended, its reading end is closed, which must not raise a signal for this
+        // child: so the child keeps the reading end open, too, until here.
         unsafe { libc::write(write, [1u8].as_ptr().cast(), 1) };
     }
     close(&WRITE);
     close(&READ);
 }
 
-/// Private memory in place of a hole, with what the file has. What is mapped there is not touched.
+/// Maps private memory in place of a hole, with the file's bytes. What is mapped there is not touched.
 fn restore(tools: &Tools, range: Range) {
     let (rights, flags) = (
         libc::PROT_READ | libc::PROT_WRITE,

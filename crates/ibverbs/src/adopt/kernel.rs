@@ -1,5 +1,5 @@
-//! System calls on memory, past libc: libraries such as UCX put themselves in place of its functions, and would
-//! take the exchange of pages for the end of what the program has registered.
+//! System calls on memory, past libc: libraries such as UCX replace its functions, and would take the exchange of pages
+//! for the end of what the program has registered.
 
 use std::io;
 
@@ -24,7 +24,7 @@ impl Range {
         self.end - self.start
     }
 
-    /// What both have; empty or turned around if that is nothing.
+    /// Returns the part that both have; empty or turned around if there is none.
     pub(super) fn common(self, other: Self) -> Self {
         Self {
             start: self.start.max(other.start),
@@ -42,11 +42,11 @@ impl Range {
 }
 
 fn outcome(returned: c_long) -> io::Result<usize> {
-    // Addresses are far below what is negative.
+    // Addresses are far below the values that are negative.
     usize::try_from(returned).map_err(|_| io::Error::last_os_error())
 }
 
-/// Maps bytes of a file at the same offset as the range's, shared, in place of what is there.
+/// Maps bytes of a file, from `offset` on, shared, in place of what is there.
 ///
 /// # Safety
 /// Nobody relies on what is in the range, or the file has the same there.
@@ -63,7 +63,7 @@ pub(super) unsafe fn map_file(
     outcome(mapped).map(drop)
 }
 
-/// Maps private memory of nobody, at `at` if that is not 0.
+/// Maps fresh private memory, at `at` if that is not 0.
 ///
 /// # Safety
 /// Nobody relies on what is there, or `flags` has `MAP_FIXED_NOREPLACE`, or `at` is 0.
@@ -93,14 +93,14 @@ pub(super) unsafe fn move_over(from: usize, to: Range) -> io::Result<()> {
 /// `madvise`.
 ///
 /// # Safety
-/// The advice changes no contents, or only such that nobody relies on.
+/// The advice changes no contents, or only contents that nobody relies on.
 pub(super) unsafe fn advise(range: Range, advice: c_int) -> io::Result<()> {
     // SAFETY: as promised.
     let advised = unsafe { libc::syscall(libc::SYS_madvise, range.start, range.size(), advice) };
     outcome(advised).map(drop)
 }
 
-/// Gives bytes of a file back, which reads as zeros then. It is no change of the file's size, so a limit of sizes
+/// Gives bytes of a file back, which then read as zeros. The file's size does not change, so a limit of sizes
 /// (`RLIMIT_FSIZE`) does not matter.
 pub(super) fn punch(file: c_int, range: Range) -> io::Result<()> {
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;

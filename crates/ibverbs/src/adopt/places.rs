@@ -1,4 +1,4 @@
-//! What is mapped where: questions to `/proc/self/maps`, one mapping each (`PROCMAP_QUERY`, Linux 6.11).
+//! What is mapped where: queries of `/proc/self/maps`, one mapping each (`PROCMAP_QUERY`, Linux 6.11).
 
 use std::fs::File;
 use std::io;
@@ -26,7 +26,7 @@ struct Query {
     names: [u64; 2],
 }
 
-/// That address's mapping or the next one; of a file, writable, and shared.
+/// Flags of a query: the mapping at an address or the next one; only mappings of files, writable and shared.
 const NEXT: u64 = 0x10;
 const OF_SHARED_FILE: u64 = 0x20 | 0x8 | 0x2;
 
@@ -34,7 +34,7 @@ const OF_SHARED_FILE: u64 = 0x20 | 0x8 | 0x2;
 const PLAIN: u64 = 3;
 const RIGHTS: u64 = 15;
 
-/// A file, as mappings and `stat` tell.
+/// A file, as mappings and `stat` identify it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Identity {
     pub(super) device: (u32, u32),
@@ -50,18 +50,19 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// Private memory without a file, good for reads and writes.
+    /// Whether it is private memory without a file, good for reads and writes.
     pub(super) fn is_plain(&self) -> bool {
         self.rights & RIGHTS == PLAIN && self.file.inode == 0
     }
 
-    /// A mapping of that file that was moved from where offsets are addresses, and has bytes of the range.
+    /// Whether it is a mapping of that file that was moved from where offsets are addresses, and has bytes of the
+    /// range.
     fn is_moved(&self, file: Identity, range: Range) -> bool {
         let has = Range::of(self.offset as usize, self.range.size());
         self.file == file && !self.is_of(file) && has.overlaps(range)
     }
 
-    /// A mapping of that file in which offsets are addresses.
+    /// Whether it is a mapping of that file in which offsets are addresses.
     pub(super) fn is_of(&self, file: Identity) -> bool {
         self.file == file && self.offset == self.range.start as u64
     }
@@ -71,31 +72,31 @@ impl Mapping {
 pub(super) struct Places(File);
 
 impl Places {
-    /// Errors: no `/proc`, or the kernel takes no questions.
+    /// Opens the list. Fails if there is no `/proc`, or if the kernel takes no queries.
     pub(super) fn open() -> io::Result<Self> {
         let places = Self(File::open("/proc/self/maps")?);
         places.at(Self::open as *const () as usize)?;
         Ok(places)
     }
 
-    /// In a child, of which it does not tell.
+    /// Closes the list in a child, whose mappings it does not tell.
     pub(super) fn close(&self) {
         // SAFETY: it is of the parent, where it stays open; nothing uses it in a child.
         unsafe { libc::close(self.0.as_raw_fd()) };
     }
 
-    /// The mapping at an address. `ENOENT`: there is none.
+    /// Returns the mapping at an address. `ENOENT`: there is none.
     pub(super) fn at(&self, address: usize) -> io::Result<Mapping> {
         self.ask(address, 0)
     }
 
-    /// The same, or the next one.
+    /// Returns the mapping at an address, or the next one.
     pub(super) fn at_or_behind(&self, address: usize) -> io::Result<Mapping> {
         self.ask(address, NEXT)
     }
 
-    /// Whether bytes of the file that belong to a range of addresses are mapped at others: moved where this library
-    /// did not see it.
+    /// Whether bytes of the file that belong to a range of addresses are mapped at others: moved by a call that this
+    /// library did not see.
     pub(super) fn has_moved(&self, file: Identity, range: Range) -> bool {
         let mut at = 0;
         while let Ok(place) = self.ask(at, NEXT | OF_SHARED_FILE) {

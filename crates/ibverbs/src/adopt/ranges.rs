@@ -2,11 +2,11 @@
 
 use super::kernel::Range;
 
-/// Stretches at most. Each is a mapping and may split another one; a process has 65,530, and its own calls fail
-/// behind that, too.
+/// Most stretches. Each is a mapping and may split another one; a process has 65,530, and beyond that its own calls
+/// fail, too.
 pub(super) const RANGES_MAX: usize = 1000;
 
-/// See the module. Its size is fixed: nothing is allocated where it is changed.
+/// See the module. The size is fixed, so that no change allocates.
 pub(super) struct Ranges {
     all: [Range; RANGES_MAX],
     count: usize,
@@ -24,7 +24,7 @@ impl Ranges {
         &self.all[..self.count]
     }
 
-    /// Whether one more fits.
+    /// Whether one more stretch fits.
     pub(super) fn has_room(&self, range: Range) -> bool {
         self.count < RANGES_MAX || !self.touching(range).is_empty()
     }
@@ -65,7 +65,7 @@ impl Ranges {
         }
     }
 
-    /// Those that overlap the range or lie against it.
+    /// Returns the stretches that overlap the range or lie against it.
     fn touching(&self, range: Range) -> std::ops::Range<usize> {
         let first = self.all().partition_point(|known| known.end < range.start);
         let end = self.all().partition_point(|known| known.start <= range.end);

@@ -1,4 +1,4 @@
-//! Which memory is left alone.
+//! Rules that tell which memory is left alone.
 
 use std::fs;
 
@@ -8,10 +8,10 @@ use super::kernel::Range;
 use super::tools::Tools;
 use super::{STATE, addresses, stacks};
 
-/// What the kernel calls an io_uring, among the descriptors of a process.
+/// The kernel's name for an io_uring, among the descriptors of a process.
 const RING: &str = "anon_inode:[io_uring]";
 
-/// Why a range must not be adopted, or only in part; `Ok(false)` if all of it is already.
+/// Tells why a range must not be adopted, or only in part; `Ok(false)` if all of it is adopted already.
 pub(super) fn judge(tools: &Tools, range: Range) -> Result<bool, Adoption> {
     if !tools.is_whole() {
         return Err(Adoption::FileClosed);
@@ -47,14 +47,14 @@ fn judge_part(mapping: Range, part: Range) -> Result<(), Adoption> {
     Ok(())
 }
 
-/// Whether the thread that exchanges, or another one's first steps, may need a part of a mapping meanwhile: stacks, and
-/// what this library keeps of exchanges.
+/// Whether a part of a mapping may be needed during an exchange, by the thread that exchanges or by another one's first
+/// steps: stacks, and this library's state of exchanges.
 pub(super) fn is_in_use(mapping: Range, part: Range) -> bool {
     let own = &raw const STATE as usize;
     stacks::any_in(mapping, part) || part.overlaps(Range::of(own, 1))
 }
 
-/// Where the kernel does not wait, nothing but this thread may run.
+/// Checks that nothing but this thread runs, as must be where accesses of the kernel do not wait.
 fn judge_program() -> Result<(), Adoption> {
     if stacks::threads() != Some(1) {
         return Err(Adoption::Threads);

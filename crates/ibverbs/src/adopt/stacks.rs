@@ -1,5 +1,5 @@
-//! Where the stacks of this process's threads are: they stay private. The kernel keeps things there (`rseq`), and
-//! libc has a futex on each for who joins the thread, whose sleepers would not be found any more.
+//! Where the stacks of this process's threads are: they stay private. The kernel keeps data there (`rseq`), and libc
+//! has on each a futex for the thread that joins it, whose sleepers would not be found any more.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ pub(super) fn any_in(mapping: Range, part: Range) -> bool {
     has_main_stack(mapping) || thread_heads().any(|head| head.is_in(mapping, part))
 }
 
-/// The kernel puts 16 random bytes on the first stack.
+/// Whether a mapping has the first stack, on which the kernel puts 16 random bytes.
 fn has_main_stack(mapping: Range) -> bool {
     // SAFETY: reads a number.
     let random = unsafe { libc::getauxval(libc::AT_RANDOM) } as usize;
@@ -22,14 +22,15 @@ fn contains(range: Range, address: usize) -> bool {
     (range.start..range.end).contains(&address)
 }
 
-/// A thread, and where its list of robust futexes is, which libc has in the thread's descriptor.
+/// A thread, and the address of its list of robust futexes, which libc has in the thread's descriptor.
 struct Head {
     tid: i32,
     at: usize,
 }
 
 impl Head {
-    /// The first thread's descriptor is not on its stack; what lies below it may be anything.
+    /// Whether a part of a mapping has this thread's stack or descriptor. The first thread's descriptor is not on its
+    /// stack; what lies below it may be anything.
     fn is_in(&self, mapping: Range, part: Range) -> bool {
         let own_page = self.at & !(PAGE - 1);
         let is_first = self.tid as u32 == std::process::id();
@@ -55,7 +56,7 @@ fn robust_list(tid: i32) -> Option<usize> {
     (failed == 0 && head != 0).then_some(head)
 }
 
-/// How many threads this process has. `None`: it cannot be seen.
+/// Returns how many threads this process has; `None` if that cannot be seen.
 pub(super) fn threads() -> Option<usize> {
     Some(fs::read_dir("/proc/self/task").ok()?.count())
 }

@@ -10,7 +10,7 @@ mod stress;
 use super::*;
 use field::Field;
 
-/// As a program that adopts registers memory.
+/// Begins a registration, as in a program that adopts.
 fn registering() -> Registering<'static> {
     Registering {
         _held: REGISTERING.lock(),
@@ -23,7 +23,7 @@ fn is_full() -> bool {
     tools(|| None).expect("Linux 6.11").userfault.is_full()
 }
 
-/// What adopting plain memory comes to in a program of several threads, as a test is one.
+/// Returns what adopting plain memory comes to in a program of several threads, as a test is one.
 fn usual() -> Adoption {
     if is_full() {
         Adoption::Adopted
@@ -43,7 +43,7 @@ fn whole_pages_go_into_the_file_with_their_contents() {
     assert!(!field.is_adopted(Range::of(field.start(), PAGE)));
     assert!(!field.is_adopted(Range::of(inner.end, PAGE)));
     assert!(field.is_filled(7));
-    // The file has them, too.
+    // The file has these bytes, too.
     field.fill(9);
     let expected = if is_full() { 9 } else { 0 };
     assert_eq!(field.in_file(inner.start), expected);

@@ -1,26 +1,28 @@
-//! The thread in which pages are exchanged, for as long as one exchange lasts; and the one of [`super::unmapped`], which stays.
+//! The thread in which pages are exchanged, for as long as one exchange lasts; and the thread of [`super::unmapped`],
+//! which stays.
 //!
-//! It is none of the program's, so nothing of theirs makes it touch the pages while they are away: no signal handler, and
-//! no completion of an io_uring, which the kernel carries out in the thread that began it. What runs in it must not
-//! allocate while it holds the lock of [`super::STATE`]: whoever holds the allocator's may wait for a page.
+//! It is no thread of the program's, so nothing of the program makes it touch the pages while they are away: no signal
+//! handler, and no completion of an io_uring, which the kernel carries out in the thread that began it. What runs in it
+//! must not allocate while it holds the lock of [`super::STATE`]: the thread that holds the allocator's lock may wait
+//! for a page.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::thread::Builder;
 use std::time::Duration;
 
-/// Enough for some structures, and what libraries keep for each thread.
+/// Bytes of its stack: enough for some structures, and for what libraries keep for each thread.
 const STACK_BYTES: usize = 128 << 10;
 
-/// Does something in a thread of its own, with all signals kept from both threads.
+/// Does something in a thread of its own, with all signals blocked in both threads.
 pub(super) fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let _kept = Signals::keep();
-    // What the thread needs is moved into it: the caller's stack may lie in the pages.
+    // All that the thread needs is moved into it: the caller's stack may lie in the pages.
     let thread = Builder::new().stack_size(STACK_BYTES).spawn(work)?;
     thread.join().map_err(|_| io::Error::other("a panic"))
 }
 
-/// Begins a thread that lasts as long as the process, with all signals kept from it.
+/// Begins a thread that lasts as long as the process, with all signals blocked in it.
 pub(super) fn lasting(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let _kept = Signals::keep();
     Builder::new()
@@ -30,7 +32,7 @@ pub(super) fn lasting(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         .map(drop)
 }
 
-/// The processor time that this thread has taken so far.
+/// Returns the processor time that this thread has taken so far.
 pub(super) fn processor_time() -> Duration {
     let mut taken = libc::timespec {
         tv_sec: 0,
@@ -42,8 +44,8 @@ pub(super) fn processor_time() -> Duration {
     Duration::new(taken.tv_sec as u64, taken.tv_nsec as u32)
 }
 
-/// Keeps all signals from the thread that has it. On Linux `sigprocmask` is about one thread, and unlike `pthread_sigmask` it
-/// has the same version in all glibcs.
+/// Blocks all signals of the thread that has it. On Linux `sigprocmask` is about one thread, and unlike
+/// `pthread_sigmask` it has the same version in all glibcs.
 struct Signals(libc::sigset_t);
 
 impl Signals {

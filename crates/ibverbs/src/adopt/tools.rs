@@ -1,4 +1,4 @@
-//! What is opened and set aside once, for all exchanges.
+//! Descriptors and places that are made once, for all exchanges.
 
 use std::fs::File;
 use std::io;
@@ -12,32 +12,32 @@ use super::unmapped::Unmapping;
 use super::userfault::Userfault;
 
 /// Bytes of the file, which has a place for each address that a program can have on a machine with 47 or 48 bits of
-/// them; without pages it takes no memory.
+/// address; without pages it takes no memory.
 const FILE_BYTES: i64 = 1 << 47;
 
 /// See the module. It is never dropped: all of it stays until the process ends.
 pub(super) struct Tools {
     pub(super) userfault: Userfault,
-    /// Tells what of adopted memory is unmapped, where that is possible.
+    /// The watch that tells which adopted memory is unmapped, where that is possible.
     pub(super) unmapping: Option<Unmapping>,
     pub(super) places: Places,
     pub(super) pagemap: File,
     /// The memory that pages go to: offsets are addresses.
     file: File,
     identity: Identity,
-    /// Where pages are taken to: [`HUGE`] bytes, which begin at a multiple of it.
+    /// The place that pages are taken to: [`HUGE`] bytes, which begin at a multiple of it.
     pub(super) taken: usize,
-    /// Where the file is mapped while it is filled; the same.
+    /// The place where the file is mapped while it is filled; of the same size and alignment.
     pub(super) side: usize,
 }
 
 impl Tools {
-    /// With a userfaultfd of the device that `lent` gives, if this process may not have one by itself. Errors: the kernel
-    /// lacks something.
+    /// Opens the tools. If this process may not have a userfaultfd by itself, it gets one of the device that `lent`
+    /// gives. Fails if the kernel lacks something.
     pub(super) fn open(lent: impl Fn() -> Option<OwnedFd>) -> io::Result<Self> {
         let file = memory_file()?;
         let userfault = Userfault::open(&lent)?;
-        // Programs of one thread adopt without a full one, and must stay such.
+        // Programs of one thread adopt without a full userfaultfd, and must keep to one thread.
         let unmapping = userfault.is_full().then(|| Unmapping::begin(&lent));
         Ok(Self {
             userfault,
@@ -51,8 +51,8 @@ impl Tools {
         })
     }
 
-    /// Whether the descriptor is still that of our file: programs close what they do not know, and the number is
-    /// another file's then.
+    /// Whether the descriptor is still that of our file: programs close descriptors that they do not know, and the
+    /// number is another file's then.
     pub(super) fn is_whole(&self) -> bool {
         identity(&self.file).is_ok_and(|now| now == self.identity)
     }
@@ -65,8 +65,8 @@ impl Tools {
         self.file.as_raw_fd()
     }
 
-    /// Gives back what the file has for addresses where it is not mapped: it was unmapped where this library did not
-    /// see it. `EBUSY`: it was moved instead.
+    /// Gives back what the file has for addresses where it is not mapped: memory that was unmapped where this library
+    /// did not see it. `EBUSY`: it was moved instead.
     pub(super) fn clear(&self, range: Range) -> io::Result<()> {
         if !self.has_data(range) {
             return Ok(());
@@ -82,12 +82,12 @@ impl Tools {
             .is_some_and(|data| data < range.end)
     }
 
-    /// Where the file's next bytes are that were ever written.
+    /// Returns where the file's next bytes are that were ever written.
     pub(super) fn data_from(&self, offset: usize) -> Option<usize> {
         self.seek(offset, libc::SEEK_DATA)
     }
 
-    /// Where it has none any more.
+    /// Returns where the file has no bytes any more.
     pub(super) fn hole_from(&self, offset: usize) -> Option<usize> {
         self.seek(offset, libc::SEEK_HOLE)
     }
@@ -98,7 +98,7 @@ impl Tools {
         usize::try_from(found).ok()
     }
 
-    /// The first part of a range that is not adopted any more.
+    /// Returns the first part of a range that is not adopted any more.
     pub(super) fn gap(&self, range: Range) -> Option<Range> {
         let mut at = range.start;
         while at < range.end {
@@ -128,7 +128,7 @@ impl Tools {
         None
     }
 
-    /// The side place is nobody's again: what is mapped nowhere else can be told from what was moved.
+    /// Empties the side place, so that file memory that is mapped nowhere else can be told from moved memory.
     pub(super) fn clear_side(&self) {
         let (rights, flags) = (libc::PROT_NONE, libc::MAP_FIXED);
         // SAFETY: a place of ours, which only the thread that has the lock uses.
@@ -136,7 +136,7 @@ impl Tools {
         debug_assert!(cleared.is_ok(), "a place that was mapped before");
     }
 
-    /// In a child, which has none of it: its memory is another one.
+    /// Closes the tools in a child, which has another memory.
     pub(super) fn close(&self) {
         let files = [self.file.as_raw_fd(), self.pagemap.as_raw_fd()];
         for fd in files {
@@ -150,7 +150,7 @@ impl Tools {
         self.places.close();
     }
 
-    /// The part of a range that begins with it and is all adopted, or all not; and which of them.
+    /// Returns the part at the beginning of a range that is all adopted, or all not; and which of the two it is.
     pub(super) fn run(&self, range: Range) -> io::Result<(Range, bool)> {
         let mut run: Option<(Range, bool)> = None;
         let mut at = range.start;
@@ -179,7 +179,7 @@ impl AsFd for Tools {
     }
 }
 
-/// A file that cannot change its size.
+/// Makes a file that cannot change its size.
 fn memory_file() -> io::Result<File> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: a C string.
@@ -208,7 +208,7 @@ fn identity(file: &File) -> io::Result<Identity> {
     })
 }
 
-/// Room for a huge page, which no child gets.
+/// Maps room for a huge page, which no child gets.
 fn area(rights: i32) -> io::Result<usize> {
     // SAFETY: the kernel chooses the place.
     let at = unsafe { kernel::map_private(0, 2 * HUGE, rights, 0) }?;

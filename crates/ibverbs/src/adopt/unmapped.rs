@@ -1,8 +1,9 @@
 //! Adopted memory that the program unmaps while a region has it, and what it maps there later.
 //!
 //! Some programs keep registrations for memory that they have freed, and use them when the same addresses come back
-//! (libfabric's cache with `memhooks` does not see what libc unmaps inside itself: a large `free`, a heap that shrinks). By
-//! address the daemon finds whatever is there. Adopted memory would be the old pages, of which the program sees nothing.
+//! (libfabric's cache with `memhooks` does not see what libc unmaps inside itself: a large `free`, a heap that
+//! shrinks). By address the daemon finds whatever is there. By adopted memory it would reach the old pages, which the
+//! program does not see.
 //!
 //! ```text
 //!   munmap, brk, mmap over it ── waits ──► thread: IS_COMING, read ──► UNMAPPED
@@ -11,9 +12,9 @@
 //!                                  `─► adopted again, into the same place of the file: the daemon sees it
 //! ```
 //!
-//! The kernel tells (`UFFD_EVENT_UNMAP`, userfaultfd(2)), and whoever unmaps waits until the thread has read that. It may have an
-//! allocator's lock, so the thread allocates nothing and waits for nobody who might. What is not mapped again yet is
-//! looked for at each post.
+//! The kernel reports it (`UFFD_EVENT_UNMAP`, userfaultfd(2)), and the thread that unmaps waits until our thread has
+//! read the event. It may hold an allocator's lock, so our thread allocates nothing and waits for no thread that might.
+//! Memory that is not mapped again yet is looked for at each post.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -30,22 +31,23 @@ use super::tools::Tools;
 use super::userfault::{self, Userfault, Watch};
 use super::{REGISTERING, STATE, addresses, thread, tools_if_open};
 
-/// Whether something was unmapped, or is about to be: all that posts look at.
+/// Whether something was unmapped, or is about to be: posts look at nothing else.
 static IS_COMING: AtomicBool = AtomicBool::new(false);
-/// Events that are read, or about to be; and those that were noted.
+/// Events that were read or are about to be, and events that were noted.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static NOTED: AtomicU64 = AtomicU64::new(0);
-/// Those that were noted when all regions were asked last.
+/// Events noted when all regions were last asked.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
-/// What was unmapped and is not adopted again. Nothing is allocated under its lock.
+/// Memory that was unmapped and is not adopted again. Nothing is allocated under its lock.
 static UNMAPPED: Mutex<Ranges> = Mutex::new(Ranges::new());
 
 /// The watch over adopted memory, and its thread.
 pub(super) struct Unmapping(Arc<Userfault>);
 
 impl Unmapping {
-    /// Errors: no such userfaultfd, no thread, or a filter of system calls, which might end the program for the thread's.
+    /// Begins the watch. Fails without such a userfaultfd or a thread, or with a filter of system calls, which might
+    /// end the program for a call of the thread.
     pub(super) fn begin(lent: impl FnOnce() -> Option<OwnedFd>) -> io::Result<Self> {
         if userfault::is_filtered() {
             return Err(io::ErrorKind::PermissionDenied.into());
@@ -56,8 +58,8 @@ impl Unmapping {
         Ok(Self(events))
     }
 
-    /// From here on it is told when some of the range is unmapped. Nothing waits for any page: none is protected. Where
-    /// the program watches its memory itself, it is not told.
+    /// Watches a range: from here on it is noticed when some of it is unmapped. No access waits: no page is protected.
+    /// If the program watches its memory itself, nothing is noticed.
     pub(super) fn watch(&self, range: Range) {
         let _ = self.0.watch(range, Watch::Writes);
     }
@@ -66,13 +68,13 @@ impl Unmapping {
         self.0.unwatch(range);
     }
 
-    /// In a child, which has neither the memory nor the thread.
+    /// Closes the watch in a child, which has neither the memory nor the thread.
     pub(super) fn close(&self) {
         self.0.close();
     }
 }
 
-/// Notes what is unmapped, for as long as the process lasts.
+/// Notes what is unmapped, as long as the process lasts.
 fn read_events(events: &Userfault) {
     keep_only(events.descriptor());
     loop {
@@ -87,8 +89,8 @@ fn read_events(events: &Userfault) {
     }
 }
 
-/// Descriptors of its own: programs close what they do not know, and another file may get the number. The program's are
-/// not kept open by it.
+/// Gives the thread descriptors of its own: programs close descriptors that they do not know, and another file may get
+/// the number. The thread does not keep the program's descriptors open.
 fn keep_only(fd: i32) {
     // Each call closes nothing where it cannot make the thread's descriptors its own first.
     let unshare = libc::CLOSE_RANGE_UNSHARE;
@@ -103,14 +105,14 @@ fn keep_only(fd: i32) {
 
 fn note(range: Range) {
     let mut unmapped = loop {
-        // To wait in the usual way may allocate.
+        // Waiting in the usual way may allocate.
         match UNMAPPED.try_lock() {
             Some(unmapped) => break unmapped,
             None => yield_now(),
         }
     };
     if !unmapped.add(range) {
-        // Too many: all between the first and the last one may be unmapped, and is looked at.
+        // Too many stretches: all between the first and the last may be unmapped, and is looked at.
         let all = unmapped.all();
         if let (Some(first), Some(last)) = (all.first(), all.last()) {
             let start = first.start.min(range.start);
@@ -120,7 +122,7 @@ fn note(range: Range) {
     }
 }
 
-/// Before a work request is posted: what is mapped again where a region has adopted memory is adopted, too.
+/// Adopts memory that was mapped again where a region has adopted memory. Called before a work request is posted.
 #[inline]
 pub(crate) fn adopt_what_came() {
     if IS_COMING.load(Ordering::Relaxed) {
@@ -128,12 +130,12 @@ pub(crate) fn adopt_what_came() {
     }
 }
 
-/// In a child, which has neither the memory nor who would note more.
+/// Ends the watch in a child, which has neither the memory nor the thread that would note more.
 pub(super) fn end_in_child() {
     IS_COMING.store(false, Ordering::SeqCst);
 }
 
-/// Whether the next post looks.
+/// Whether the next post looks for unmapped memory.
 #[cfg(test)]
 pub(super) fn is_coming() -> bool {
     IS_COMING.load(Ordering::SeqCst)
@@ -141,7 +143,7 @@ pub(super) fn is_coming() -> bool {
 
 #[cold]
 fn look() {
-    // A program that closes what it does not know adopts nothing any more.
+    // A program that closes descriptors that it does not know adopts nothing any more.
     let Some(tools) = tools_if_open().filter(|tools| tools.is_whole()) else {
         return IS_COMING.store(false, Ordering::SeqCst);
     };
@@ -150,8 +152,8 @@ fn look() {
     while NOTED.load(Ordering::SeqCst) < begun {
         yield_now();
     }
-    // There may be many regions, so they are asked once for each event. Then one system call for each stretch tells whether
-    // something is there by now.
+    // There may be many regions, so they are asked once for each event. After that, one system call for each stretch
+    // tells whether something is there by now.
     let is_new = ASKED.swap(begun, Ordering::SeqCst) != begun;
     let stretches = stretches().into_iter();
     let came: Vec<Range> = stretches
@@ -163,18 +165,18 @@ fn look() {
     }
     if UNMAPPED.lock().all().is_empty() {
         IS_COMING.store(false, Ordering::SeqCst);
-        // What came meanwhile has said so before.
+        // An event that came meanwhile may have set the flag before it was cleared here.
         if BEGUN.load(Ordering::SeqCst) != begun {
             IS_COMING.store(true, Ordering::SeqCst);
         }
     }
 }
 
-/// What is unmapped.
+/// Returns the stretches that are unmapped.
 fn stretches() -> Vec<Range> {
     let count = UNMAPPED.lock().all().len();
     let mut stretches = Vec::with_capacity(count);
-    // What has come since has been announced, too, and is looked for at the next post.
+    // A stretch that came since was announced, too, and is looked for at the next post.
     stretches.extend(UNMAPPED.lock().all().iter().take(count));
     stretches
 }
@@ -184,7 +186,7 @@ fn is_mapped(tools: &Tools, range: Range) -> bool {
     next.is_ok_and(|place| place.range.overlaps(range))
 }
 
-/// The parts of unmapped memory that are to be adopted now. What no region has is forgotten.
+/// Returns the parts of unmapped memory that are to be adopted now. Parts that no region has are forgotten.
 fn came(tools: &Tools, unmapped: Range) -> Vec<Range> {
     let mut parts = Vec::new();
     let mut rest = unmapped;
@@ -200,7 +202,7 @@ fn came(tools: &Tools, unmapped: Range) -> Vec<Range> {
     parts
 }
 
-/// The parts of a range that can be adopted. Those that are adopted already are forgotten.
+/// Returns the parts of a range that can be adopted. Parts that are adopted already are forgotten.
 fn plain_parts(tools: &Tools, range: Range) -> Vec<Range> {
     let mut parts = Vec::new();
     let mut rest = range;
@@ -215,15 +217,15 @@ fn plain_parts(tools: &Tools, range: Range) -> Vec<Range> {
         if place.is_of(tools.identity()) {
             forget(part);
         } else if place.is_plain() && !rules::is_in_use(place.range, part) {
-            // Whether a region has some of it by address does not matter, as it does elsewhere: nothing goes on in memory
-            // that came since the last post.
+            // It does not matter here whether a region has some of it by address, as it does elsewhere: nothing goes on
+            // in memory that came since the last post.
             parts.push(part);
         }
     }
     parts
 }
 
-/// What cannot be adopted now is tried again at the next post.
+/// Adopts the parts. What cannot be adopted now is tried again at the next post.
 fn adopt(tools: &'static Tools, parts: Vec<Range>) {
     let adopted = parts.clone();
     let work = move || {
@@ -242,7 +244,7 @@ fn adopt(tools: &'static Tools, parts: Vec<Range>) {
 
 fn forget(range: Range) {
     if !range.is_empty() {
-        // A hole in a range when there are too many of them stays, and is looked at again.
+        // With too many ranges a hole cannot be made in one: it stays, and is looked at again.
         UNMAPPED.lock().remove(range);
     }
 }

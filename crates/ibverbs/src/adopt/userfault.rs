@@ -1,4 +1,5 @@
-//! userfaultfd: who touches a watched page waits until it is there again (ioctl_userfaultfd(2), linux/userfaultfd.h).
+//! userfaultfd: a thread that touches a watched page waits until it is there again (ioctl_userfaultfd(2),
+//! linux/userfaultfd.h).
 
 use std::ffi::CStr;
 use std::io;
@@ -9,9 +10,9 @@ use libc::{c_int, c_ulong};
 use super::kernel::Range;
 
 const DEVICE: &CStr = c"/dev/userfaultfd";
-/// Makes one from the device, since Linux 6.1.
+/// Request that makes a userfaultfd from the device, since Linux 6.1.
 const NEW: c_ulong = 0xaa00;
-/// Only accesses of programs wait; those of the kernel fail with `EFAULT`.
+/// Flag: only accesses of programs wait; those of the kernel fail with `EFAULT`.
 const USER_MODE_ONLY: c_int = 1;
 
 const API: c_ulong = read_write::<Api>(0x3f);
@@ -24,7 +25,7 @@ const PROTECT: c_ulong = read_write::<Protect>(0x06);
 /// Write-protection of files in memory, and `UFFDIO_MOVE` (Linux 6.8).
 const FEATURES: u64 = 1 << 12 | 1 << 16;
 
-/// Whoever unmaps watched memory waits until the event of it was read.
+/// A thread that unmaps watched memory waits until the event of it was read.
 const UNMAP_EVENTS: u64 = 1 << 6;
 const UNMAPPED: u8 = 0x16;
 
@@ -96,12 +97,12 @@ struct Message {
     unused: u64,
 }
 
-/// Which accesses wait.
+/// The accesses that wait.
 #[derive(Clone, Copy)]
 pub(super) enum Watch {
-    /// All, to pages that are not there.
+    /// All accesses to pages that are not there.
     Missing = 1,
-    /// Writes, to pages that are protected.
+    /// Writes to pages that are protected.
     Writes = 2,
 }
 
@@ -112,13 +113,13 @@ pub(super) struct Userfault {
 }
 
 impl Userfault {
-    /// The best that this process may have, if need be by the device that `lent` gives. Errors: this kernel has none that
-    /// moves pages, or a filter of system calls forbids it.
+    /// Opens the best userfaultfd that this process may have, if need be by the device that `lent` gives. Fails if this
+    /// kernel has none that moves pages, or a filter of system calls forbids it.
     pub(super) fn open(lent: impl FnOnce() -> Option<OwnedFd>) -> io::Result<Self> {
         Self::with(FEATURES, lent)
     }
 
-    /// One that tells what is unmapped of what it watches.
+    /// Opens a userfaultfd that tells which of the memory that it watches is unmapped.
     pub(super) fn of_events(lent: impl FnOnce() -> Option<OwnedFd>) -> io::Result<Self> {
         Self::with(FEATURES | UNMAP_EVENTS, lent)
     }
@@ -148,8 +149,8 @@ impl Userfault {
         self.is_full
     }
 
-    /// Waits for an event, says `is_coming`, and reads it, by which the one who unmaps goes on: what it has unmapped, if
-    /// that is what was told.
+    /// Waits for an event, calls `is_coming`, and reads the event, upon which the unmapping thread goes on. Returns the
+    /// range that was unmapped, if that is what the event tells.
     pub(super) fn next_unmapped(&self, is_coming: impl FnOnce()) -> io::Result<Option<Range>> {
         let fd = self.fd.as_raw_fd();
         let mut wanted = libc::pollfd {
@@ -178,13 +179,13 @@ impl Userfault {
         self.fd.as_raw_fd()
     }
 
-    /// In a child, which must not use it.
+    /// Closes it in a child, which must not use it.
     pub(super) fn close(&self) {
         // SAFETY: it is of the parent, where it stays open; nothing uses it in a child.
         unsafe { libc::close(self.fd.as_raw_fd()) };
     }
 
-    /// From here on accesses wait. Fails where the program watches its memory itself.
+    /// Watches a range: from here on accesses wait. Fails where the program watches its memory itself.
     pub(super) fn watch(&self, range: Range, what: Watch) -> io::Result<()> {
         let mut register = Register {
             range: range.into(),
@@ -194,19 +195,19 @@ impl Userfault {
         self.ask(REGISTER, &mut register)
     }
 
-    /// Ends it, and lets all go on who wait there.
+    /// Ends the watch of a range, and wakes all that wait there.
     pub(super) fn unwatch(&self, range: Range) {
-        // It was watched by this one, or there is nothing to end.
+        // The range was watched by this userfaultfd, or there is nothing to end.
         let _ = self.ask(UNREGISTER, &mut Stretch::from(range));
     }
 
-    /// Lets all go on who wait there, whatever is mapped there by now.
+    /// Wakes all that wait in a range, whatever is mapped there by now.
     pub(super) fn wake(&self, range: Range) {
         let woken = self.ask(WAKE, &mut Stretch::from(range));
         debug_assert!(woken.is_ok(), "a range of addresses");
     }
 
-    /// Makes writes to a range wait that is watched for them.
+    /// Makes writes wait in a range that is watched for them.
     pub(super) fn protect(&self, range: Range) -> io::Result<()> {
         let mut protect = Protect {
             range: range.into(),
@@ -215,8 +216,8 @@ impl Userfault {
         self.ask(PROTECT, &mut protect)
     }
 
-    /// Takes pages from `from` to `to`, all or none; what is not there is no page. `EBUSY`: one is pinned, or shared with a
-    /// child.
+    /// Moves the pages of `from` to `to`, all or none; pages that are not there are left out. `EBUSY`: a page is
+    /// pinned, or shared with a child.
     pub(super) fn take(&self, to: usize, from: Range) -> io::Result<()> {
         let size = from.size();
         let mut done = 0;
@@ -226,7 +227,7 @@ impl Userfault {
                 Ok(moved) => done += moved,
                 Err(error) => {
                     if done > 0 {
-                        // What came can go back: nobody but this thread knows the place.
+                        // Pages that were moved can go back: only this thread knows the place.
                         let back = self.take(from.start, Range::of(to, done));
                         back.expect("pages that were moved can be moved");
                     }
@@ -275,7 +276,7 @@ fn device() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(device) })
 }
 
-/// One of this process's memory, whoever has opened the device.
+/// Makes a userfaultfd of this process's memory, whichever process has opened the device.
 fn from_device(device: &OwnedFd) -> io::Result<OwnedFd> {
     let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: takes a number.

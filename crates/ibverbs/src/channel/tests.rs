@@ -1,4 +1,4 @@
-//! Completion channels: which notification is told, and what waits for whom.
+//! Completion channels: which notification is told, and which call waits for which.
 
 use core::ptr::null_mut;
 
@@ -25,7 +25,7 @@ fn cq(device: &TestDevice, channel: *mut abi::CompChannel, context: usize) -> (*
     (cq, device.last::<CreateCq>().cookie)
 }
 
-/// The next event, without waiting for one: the CQ and its context.
+/// Returns the next event, without waiting for one: the CQ and its context.
 fn get(channel: *mut abi::CompChannel) -> Result<(*mut abi::Cq, usize)> {
     let (mut cq, mut context) = (null_mut(), null_mut());
     // SAFETY: a channel, and places for pointers; its descriptor is ours to change.
@@ -67,7 +67,7 @@ fn a_queue_is_created_with_the_handle_of_its_channel() {
     assert_ne!(handles[0], handles[1]);
 }
 
-/// Cookies are never used twice, so what was under way for a queue that is gone finds nothing.
+/// Cookies are never used twice, so a notification under way for a queue that is gone finds nothing.
 #[test]
 fn notifications_of_a_queue_that_is_gone_are_passed_over() {
     let device = TestDevice::open();
@@ -102,7 +102,7 @@ fn a_queue_waits_until_its_notifications_are_acknowledged() {
         // SAFETY: given up.
         unsafe { ibv_destroy_cq(address as *mut abi::Cq) }
     });
-    // The destruction asks the daemon first and waits then.
+    // The destruction asks the daemon first and then waits.
     while device
         .daemon()
         .asked::<vrdma_provider::message::DestroyCq>()

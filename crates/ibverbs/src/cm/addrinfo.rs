@@ -14,7 +14,7 @@ const NUMERIC: c_int = 2;
 /// `RAI_FAMILY`.
 const FAMILY: c_int = 8;
 
-/// A copy by `malloc`, or null.
+/// Returns a copy made by `malloc`, or null.
 ///
 /// # Safety
 /// `address` points to that many bytes.
@@ -34,7 +34,7 @@ fn empty() -> Box<AddrInfo> {
     Box::new(unsafe { core::mem::zeroed() })
 }
 
-/// Kind and port space, the one from the other if only one is wanted.
+/// Returns the kind of queue pair and the port space; each follows from the other if the hints have only one.
 fn kinds(hints: &AddrInfo, socktype: c_int) -> (c_int, c_int) {
     let datagram = (qp_type::UD as c_int, space::UDP as c_int);
     let stream = (qp_type::RC as c_int, space::TCP as c_int);
@@ -49,7 +49,7 @@ fn kinds(hints: &AddrInfo, socktype: c_int) -> (c_int, c_int) {
     }
 }
 
-/// One answer of the C library.
+/// Converts one answer of the C library.
 ///
 /// # Safety
 /// `found` came from `getaddrinfo`.

@@ -11,19 +11,19 @@ use super::session;
 use crate::errno::{self, Errno, Result};
 use crate::lost;
 
-/// What `rdma_create_event_channel` returns a pointer to.
+/// The structure that `rdma_create_event_channel` returns a pointer to.
 #[repr(C)]
 pub(super) struct Channel {
     abi: abi::EventChannel,
     pub(super) arrivals: Arc<Arrivals>,
 }
 
-/// Where a channel's events arrive. A thread that waits keeps it, so that another one may destroy the
-/// channel meanwhile.
+/// Where a channel's events arrive. A thread that waits keeps this, so that another thread may destroy the channel
+/// meanwhile.
 pub(super) struct Arrivals {
     pipe: OwnedFd,
     pub(super) number: u64,
-    /// Changes while the session is held.
+    /// Changes only while the session is held.
     is_destroyed: AtomicBool,
 }
 
@@ -33,7 +33,7 @@ impl Channel {
         Ok(Self::over(pipe, reply.id))
     }
 
-    /// The daemon's channel of that number, which tells of events by a pipe.
+    /// Makes a channel for the daemon's channel of that number, which tells of events by a pipe.
     pub(super) fn over(pipe: OwnedFd, number: u64) -> *mut abi::EventChannel {
         let channel = Box::new(Self {
             abi: abi::EventChannel {
@@ -73,7 +73,7 @@ impl Channel {
     }
 }
 
-/// As at a kernel's channel, who waits at one that another thread destroys waits until the process ends.
+/// Waits until the process ends, as a thread does at a kernel's channel that another thread has destroyed.
 pub(super) fn wait_for_ever() -> ! {
     loop {
         // SAFETY: touches no memory.
@@ -90,17 +90,17 @@ pub(super) enum Arrived {
 }
 
 impl Arrivals {
-    /// Whether another thread destroyed the channel; it stays true or false while the session is held.
+    /// Whether another thread destroyed the channel; the answer does not change while the session is held.
     pub(super) fn is_destroyed(&self) -> bool {
         self.is_destroyed.load(Ordering::Relaxed)
     }
 
-    /// Nothing comes any more.
+    /// Silences the channel: nothing comes any more.
     pub(super) fn silence(&self) -> Result<()> {
         lost::silence(self.pipe.as_raw_fd())
     }
 
-    /// Waits for the byte of an event, or as the program has set the descriptor.
+    /// Waits for the byte of an event, or does not wait if the program has set the descriptor so.
     pub(super) fn wait(&self) -> Result<Arrived> {
         let mut token = [0; 1];
         // SAFETY: writes at most one byte.

@@ -1,4 +1,4 @@
-//! Calls, answers and ends.
+//! Connecting, accepting, rejecting and disconnecting.
 
 use core::ffi::{c_int, c_uint, c_void};
 
@@ -16,7 +16,7 @@ use crate::errno::{self, Errno, Result};
 /// `IBV_EVENT_COMM_EST`.
 const COMMUNICATION_ESTABLISHED: c_uint = 4;
 
-/// How often to repeat, for calls without parameters.
+/// Retries, for calls without parameters.
 const RETRIES: u8 = 7;
 
 /// # Safety
@@ -30,7 +30,7 @@ unsafe fn private(data: *const c_void, length: u8) -> Result<PrivateData> {
     PrivateData::new(bytes).ok_or(Errno(libc::EINVAL))
 }
 
-/// What a program says, or what is said for it.
+/// Returns the parameters that a program gives, or the defaults if it gives none.
 ///
 /// # Safety
 /// `from` is null or points to parameters.
@@ -81,8 +81,8 @@ fn none() -> abi::ConnParam {
     }
 }
 
-/// Settles how many READs and atomics this side wants: as said, else as much as the device can and,
-/// for one who is called, as the caller asked for.
+/// Settles how many READs and atomics this side wants: as the program says, else as many as the device can, and on the
+/// called side as many as the caller asked for.
 ///
 /// # Safety
 /// `from` is null or points to parameters.
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn rdma_accept(id: *mut abi::Id, how: *mut abi::ConnParam)
     }))
 }
 
-/// Says that this side, which called, is ready.
+/// Tells the daemon that this side, which called, is ready.
 pub(super) fn ready(identifier: &Identifier) -> Result<()> {
     session::call(&Accept {
         id: identifier.number,
@@ -212,7 +212,7 @@ pub unsafe extern "C" fn rdma_reject(id: *mut abi::Id, data: *const c_void, leng
     errno::minus_one(unsafe { reject(id, data, length) })
 }
 
-/// `rdma_reject_ece`: as there are no extras to agree on, a rejection like any other.
+/// `rdma_reject_ece`: there are no extras to agree on, so this is a rejection like any other.
 ///
 /// # Safety
 /// As [`rdma_reject`].
@@ -245,7 +245,7 @@ pub unsafe extern "C" fn rdma_disconnect(id: *mut abi::Id) -> c_int {
     }))
 }
 
-/// `rdma_notify`: the program saw an event of its queue pair.
+/// `rdma_notify`: tells that the program saw an event of its queue pair.
 ///
 /// # Safety
 /// `id` came from this library.

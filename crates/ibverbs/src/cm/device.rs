@@ -1,4 +1,4 @@
-//! The devices that identifiers are bound to: opened once, with a domain of their own, never closed.
+//! Devices that identifiers are bound to: opened once, with a domain of their own, never closed.
 
 use core::ffi::c_int;
 
@@ -29,7 +29,7 @@ unsafe impl Send for Opened {}
 
 static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
 
-/// The device of an adapter.
+/// Returns the device of an adapter.
 pub(super) fn of_adapter(name: &str) -> Result<Opened> {
     let listed = devices()?;
     let found = listed
@@ -38,7 +38,7 @@ pub(super) fn of_adapter(name: &str) -> Result<Opened> {
     of_device(found.ok_or(Errno(libc::ENODEV))?.pointer())
 }
 
-/// The device of a context that this module opened.
+/// Returns the device of a context that this module opened.
 pub(super) fn of_context(context: *mut abi::Context) -> Result<Opened> {
     let opened = OPENED.lock();
     let found = opened.iter().find(|opened| opened.context == context);
@@ -79,13 +79,13 @@ fn open(device: *mut abi::Device) -> Result<Opened> {
     })
 }
 
-/// The devices of all adapters.
+/// Returns the devices of all adapters.
 pub(super) fn all() -> Result<Vec<Opened>> {
     let listed = devices()?.into_iter();
     listed.map(|listed| of_device(listed.pointer())).collect()
 }
 
-/// `rdma_get_devices`: the contexts that identifiers are bound to, and a null pointer behind them.
+/// `rdma_get_devices`: returns the contexts that identifiers are bound to, with a null pointer behind them.
 ///
 /// # Safety
 /// `count` is null or points to an `int`.

@@ -16,7 +16,7 @@ use super::srq::rdma_destroy_srq;
 use crate::abi::{Pd, QpInitAttr};
 use crate::errno::{self, Errno, Result};
 
-/// Milliseconds that finding the way may take.
+/// Milliseconds that resolving an address or a route may take.
 const PATIENCE: c_int = 2000;
 
 /// Moves an identifier to another channel; without one it becomes synchronous.
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn rdma_destroy_ep(id: *mut abi::Id) {
     }
 }
 
-/// `rdma_get_request`: the next call for a synchronous identifier that listens.
+/// `rdma_get_request`: returns the next call for a synchronous identifier that listens.
 ///
 /// # Safety
 /// `listen` came from this library, and `to` points to a place for a pointer.

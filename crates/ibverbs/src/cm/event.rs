@@ -16,25 +16,25 @@ use super::session;
 use crate::abi::{AhAttr, Gid, GlobalRoute};
 use crate::errno::{self, Errno, Result};
 
-/// What `rdma_get_cm_event` hands out a pointer to.
+/// The structure that `rdma_get_cm_event` hands out a pointer to.
 #[repr(C)]
 struct HandedOut {
     abi: abi::Event,
     private: [u8; PRIVATE_MAX],
-    /// Whose destruction waits for the acknowledgement.
+    /// The identifier whose destruction waits for the acknowledgement.
     counted_at: *const Identifier,
 }
 
-/// An event and whom it concerns.
+/// An event and the identifiers that it concerns.
 struct Fetched {
     event: messages::Event,
-    /// For a call the new identifier.
+    /// The identifier; for a call, the new one.
     id: *mut Identifier,
-    /// For a call the one that listens, else null.
+    /// The identifier that listens, for a call; else null.
     listener: *mut Identifier,
 }
 
-/// What is there when a channel's byte was read.
+/// What is found after a channel's byte was read.
 enum Found {
     Event(Box<Fetched>),
     /// The event went with its identifier.
@@ -43,7 +43,7 @@ enum Found {
     Destroyed,
 }
 
-/// The oldest event of a channel; its identifier stays until it is acknowledged.
+/// Fetches the oldest event of a channel; its identifier stays until the event is acknowledged.
 fn fetch(arrivals: &Arrivals) -> Result<Found> {
     let mut held = session::hold();
     if arrivals.is_destroyed() {
@@ -87,7 +87,7 @@ fn fetch(arrivals: &Arrivals) -> Result<Found> {
     Ok(found(id, listener))
 }
 
-/// An event of an identifier that the daemon did not send; it is counted.
+/// Makes an event of an identifier that the daemon did not send, and counts it.
 pub(super) fn made_here(id: *mut Identifier, kind: EventKind) -> *mut abi::Event {
     let fetched = Fetched {
         event: messages::Event::default(),
@@ -97,9 +97,9 @@ pub(super) fn made_here(id: *mut Identifier, kind: EventKind) -> *mut abi::Event
     fetched.hand_out(kind as u32, 0)
 }
 
-/// What becomes of an event.
+/// What is done with an event.
 enum Verdict {
-    /// The program is told, perhaps of another kind than the daemon said.
+    /// The program is told, perhaps of another kind of event than the daemon said.
     Tell(u32, i32),
     /// The program is not told.
     Hide,
@@ -158,7 +158,7 @@ impl Fetched {
         Ok(())
     }
 
-    /// What the program gets.
+    /// Makes the event that the program gets.
     fn hand_out(&self, kind: u32, status: i32) -> *mut abi::Event {
         // SAFETY: counted, so it is there.
         let identifier = unsafe { &*self.id };
@@ -198,7 +198,7 @@ impl Fetched {
     }
 }
 
-/// The peer has accepted: with a queue pair of the identifier this is where it is connected.
+/// Handles the peer's acceptance: a queue pair of the identifier is connected here.
 fn answered(identifier: &Identifier, event: &messages::Event) -> Verdict {
     if identifier.public().qp.is_null() {
         return Verdict::Tell(event.kind, event.status);
@@ -267,7 +267,7 @@ fn param(
     }
 }
 
-/// The next event that the program is to see.
+/// Returns the next event that the program is to see.
 ///
 /// # Safety
 /// `channel` came from this library and is not destroyed yet, or is null. It may be destroyed meanwhile.
@@ -299,7 +299,7 @@ pub(super) unsafe fn next(channel: *mut abi::EventChannel) -> Result<*mut abi::E
 }
 
 impl Fetched {
-    /// An event that the program does not see; a call that could not be prepared is refused.
+    /// Drops an event that the program does not see; a call that could not be prepared is refused.
     fn drop_unseen(&self) {
         if self.listener.is_null() {
             // SAFETY: counted, so it is there.
@@ -373,7 +373,7 @@ pub unsafe extern "C" fn rdma_ack_cm_event(event: *mut abi::Event) -> c_int {
 mod tests {
     use super::*;
 
-    /// A thread has read the byte of an event that then goes with its identifier and channel.
+    /// A thread has read the byte of an event, and then the event goes with its identifier and channel.
     #[test]
     fn a_channel_that_goes_between_an_event_and_its_byte_has_none() {
         let (_taken, theirs) = session::taken_over();

@@ -1,4 +1,4 @@
-//! Identifiers: what `rdma_create_id` makes.
+//! Identifiers, made by `rdma_create_id`.
 
 use core::ffi::{c_int, c_uint, c_void};
 use std::cell::UnsafeCell;
@@ -17,10 +17,10 @@ use crate::abi::{Gid, QpInitAttr};
 use crate::errno::{self, Errno, Result};
 use crate::fork;
 
-/// `RDMA_MAX_RESP_RES` and `RDMA_MAX_INIT_DEPTH`: as much as the device can.
+/// `RDMA_MAX_RESP_RES` and `RDMA_MAX_INIT_DEPTH`: as many as the device can.
 pub(super) const MOST: u8 = 0xff;
 
-/// What a pointer to `struct rdma_cm_id` points to.
+/// The structure behind a pointer to `struct rdma_cm_id`.
 #[repr(C)]
 pub(super) struct Identifier {
     pub(super) abi: UnsafeCell<abi::Id>,
@@ -30,18 +30,18 @@ pub(super) struct Identifier {
     pub(super) own: Mutex<Own>,
 }
 
-/// What the program does not see.
+/// The part that the program does not see.
 pub(super) struct Own {
-    /// Calls wait for their event; the channel is the identifier's own.
+    /// Whether calls wait for their event; the channel is then the identifier's own.
     pub(super) synchronous: bool,
-    /// The last attempt to connect failed here; its end is no news.
+    /// Whether the last attempt to connect failed here; its end is not told again.
     pub(super) failed: bool,
-    /// The program was told that the device is gone.
+    /// Whether the program was told that the device is gone.
     pub(super) removed: bool,
     pub(super) initiator_depth: u8,
     pub(super) responder_resources: u8,
     pub(super) groups: Vec<Membership>,
-    /// For the queue pairs of those who call this one.
+    /// Attributes for the queue pairs of identifiers that call this one.
     pub(super) template: Option<Template>,
     /// Private data of `rdma_addrinfo`, for calls without parameters.
     pub(super) connect_data: Vec<u8>,
@@ -77,7 +77,7 @@ impl Counts {
     }
 }
 
-/// What kind of identifier is wanted.
+/// The kind of identifier that is wanted.
 #[derive(Clone, Copy)]
 pub(super) struct Kind {
     pub(super) space: c_uint,
@@ -85,7 +85,7 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    /// The usual queue pairs of a port space.
+    /// Returns the usual kind of queue pair of a port space.
     pub(super) fn of_space(space: c_uint) -> Self {
         let qp_type = match space {
             space::UDP => qp_type::UD,
@@ -112,14 +112,14 @@ impl Identifier {
         self.abi.get()
     }
 
-    /// The public part. Programs use an identifier from one thread at a time, as the manual asks.
+    /// Returns the public part. Programs use an identifier from one thread at a time, as the manual asks.
     #[expect(clippy::mut_from_ref, reason = "the memory is the program's as well")]
     pub(super) fn public(&self) -> &mut abi::Id {
         // SAFETY: this library makes no other reference that lives across a call of it.
         unsafe { &mut *self.abi.get() }
     }
 
-    /// An identifier of the daemon's number, known to events. The session is held by the caller.
+    /// Makes an identifier for the daemon's number, which events can find. The caller holds the session.
     pub(super) fn insert(
         session: &mut session::Session,
         number: u64,
@@ -152,7 +152,7 @@ impl Identifier {
         identifier
     }
 
-    /// A new identifier, with a channel of its own if none is given.
+    /// Makes an identifier, with a channel of its own if none is given.
     ///
     /// # Safety
     /// `channel` is null or came from this library.
@@ -206,7 +206,7 @@ impl Identifier {
         Ok(())
     }
 
-    /// The path record of a route.
+    /// Takes over the path record of a route.
     pub(super) fn follow_path(&self, route: &Route) {
         let public = self.public();
         self.forget_path();

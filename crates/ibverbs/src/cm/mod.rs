@@ -6,9 +6,8 @@
 //!                             └─ qp, qp_state: make the queue pair, and move it as the daemon says
 //!   rdma_event_channel ── a pipe of the daemon: a byte for each event that waits there
 //! ```
-//! Identifiers of the synchronous kind have a channel of their own, whose next event their calls wait
-//! for. What a peer and its queue pair are to be told is decided by the daemon; here it meets the
-//! program's pointers.
+//! A synchronous identifier has a channel of its own, for whose next event its calls wait. The daemon decides what a
+//! peer and its queue pair are to be told; this module matches that with the program's pointers.
 
 pub mod abi;
 pub mod addrinfo;

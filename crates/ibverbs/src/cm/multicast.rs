@@ -77,7 +77,7 @@ pub(super) fn joined(identifier: &Identifier, event: &messages::Event) -> Result
     }
 }
 
-/// What the program said when it joined.
+/// Returns the context that the program gave when it joined.
 pub(super) fn context(identifier: &Identifier, group: u64) -> *const c_void {
     let own = identifier.own.lock();
     let found = own.groups.iter().find(|one| one.group == group);

@@ -1,4 +1,4 @@
-//! Options of identifiers, and what belongs to other kinds of networks.
+//! Options of identifiers, and functions for other kinds of networks.
 
 use core::ffi::{c_int, c_void};
 
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn rdma_set_option(
     let (found, value) = unsafe { (Identifier::of(id), number(value, length)) };
     errno::minus_one(found.and_then(|identifier| {
         match (level, name) {
-            // The path of a RoCE port is known; the one that a subnet manager gave adds nothing.
+            // The path of a RoCE port is known; a path from a subnet manager adds nothing.
             (OF_IB, PATH) => Ok(()),
             (OF_ID, 0..=3) => session::call(&SetOption {
                 id: identifier.number,

@@ -1,4 +1,4 @@
-//! Queue pairs of identifiers, with the queues that a program leaves out.
+//! Queue pairs of identifiers, with the CQs that a program leaves out.
 
 use core::ffi::{c_int, c_void};
 
@@ -16,7 +16,7 @@ use crate::qp_state::ibv_destroy_qp;
 /// `IBV_QP_INIT_ATTR_PD`.
 const HAS_PD: u32 = 1;
 
-/// A CQ with a channel for one side of a queue pair.
+/// Makes a CQ with a channel for one side of a queue pair.
 fn create_cq(identifier: &Identifier, entries: u32) -> Result<(*mut CompChannel, *mut Cq)> {
     let context = identifier.public().verbs;
     let cookie: *mut c_void = identifier.pointer().cast();
@@ -75,7 +75,7 @@ fn destroy_cqs(public: &mut abi::Id) {
     }
 }
 
-/// A queue pair by `make`, with what the program left out, ready for its identifier.
+/// Makes a queue pair by `make`, with the CQs that the program left out, ready for its identifier.
 fn create(
     identifier: &Identifier,
     pd: *mut Pd,

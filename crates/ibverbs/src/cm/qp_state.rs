@@ -22,7 +22,7 @@ mod state {
 /// `IBV_QP_STATE`.
 const STATE: c_int = 1;
 
-/// Attributes for a state, and which of them count.
+/// Returns the attributes for a state, and the mask of those that count.
 fn attributes(identifier: &Identifier, state: u32) -> Result<(QpAttr, c_int)> {
     let init = session::call(&InitQp {
         id: identifier.number,
@@ -72,7 +72,7 @@ fn modify(qp: *mut Qp, attributes: &mut QpAttr, mask: c_int) -> Result<()> {
     }
 }
 
-/// Prepares a fresh queue pair; one for datagrams goes all the way.
+/// Prepares a fresh queue pair: INIT for connections, all states up to RTS for datagrams.
 pub(super) fn prepare(identifier: &Identifier, qp: *mut Qp) -> Result<()> {
     let states: &[u32] = if identifier.is_datagram() {
         &[state::INIT, state::RTR, state::RTS]
@@ -86,7 +86,7 @@ pub(super) fn prepare(identifier: &Identifier, qp: *mut Qp) -> Result<()> {
     Ok(())
 }
 
-/// Lets the identifier's queue pair talk to its peer's; nothing to do without one.
+/// Connects the identifier's queue pair to its peer's; does nothing without one.
 pub(super) fn connect(identifier: &Identifier, resources: u8, depth: u8) -> Result<()> {
     let qp = identifier.public().qp;
     if qp.is_null() || identifier.is_datagram() {
@@ -109,7 +109,7 @@ pub(super) fn connect(identifier: &Identifier, resources: u8, depth: u8) -> Resu
     modify(qp, &mut send, mask)
 }
 
-/// Flushes the identifier's queue pair, if it has one of a connection.
+/// Flushes the identifier's queue pair, if it has a connected one.
 pub(super) fn fail(identifier: &Identifier) -> Result<()> {
     let qp = identifier.public().qp;
     if qp.is_null() || identifier.is_datagram() {
@@ -122,7 +122,7 @@ pub(super) fn fail(identifier: &Identifier) -> Result<()> {
     modify(qp, &mut attributes, STATE)
 }
 
-/// `rdma_init_qp_attr`: what a queue pair that is not the identifier's is to be set to.
+/// `rdma_init_qp_attr`: returns the attributes to set for a queue pair that is not the identifier's.
 ///
 /// # Safety
 /// `id` came from this library; the others point to attributes with a state, and to a place for a

@@ -1,5 +1,5 @@
-//! The end of the daemon, as programs of connection management are told: each identifier with a device
-//! gets RDMA_CM_EVENT_DEVICE_REMOVAL once, then `rdma_get_cm_event` fails once, and its channel falls silent.
+//! The end of the daemon, as programs that use connection management are told: each identifier with a device gets
+//! RDMA_CM_EVENT_DEVICE_REMOVAL once, then `rdma_get_cm_event` fails once, and its channel falls silent.
 
 use vrdma_provider::cm::EventKind;
 
@@ -9,7 +9,7 @@ use super::event::made_here;
 use super::session;
 use crate::errno::{Errno, Result};
 
-/// The next event of a channel whose daemon is gone; none if the channel is destroyed. The pointer is only
+/// Returns the next event of a channel whose daemon is gone; `None` if the channel is destroyed. The pointer is only
 /// compared.
 pub(super) fn next(
     channel: *mut abi::EventChannel,
@@ -50,7 +50,7 @@ mod tests {
     use super::super::identifier::{Identifier, Kind};
     use super::*;
 
-    /// What the program gets, without waiting: the kind of an event.
+    /// Returns the kind of the event that the program gets, without waiting.
     fn get(channel: *mut abi::EventChannel) -> Result<u32> {
         let mut event = null_mut();
         // SAFETY: a channel, and a place for a pointer; its descriptor is ours to change.

@@ -1,4 +1,4 @@
-//! Addresses: binding, finding the way, listening.
+//! Addresses: binding, resolving, listening.
 
 use core::ffi::c_int;
 

@@ -1,4 +1,4 @@
-//! The process's one connection for connection management, and which number is which identifier.
+//! The process's one connection for connection management, and its identifiers by number.
 //!
 //! It is made with the first channel and stays. A child of a fork makes its own: identifiers of the
 //! parent remember the [`fork::generation`] and are refused.
@@ -24,7 +24,7 @@ use crate::lost;
 pub(super) struct Session {
     generation: u32,
     connection: Connection,
-    /// Identifiers that are not destroyed.
+    /// Identifiers that are not destroyed yet.
     pub(super) identifiers: HashMap<u64, Known>,
 }
 
@@ -43,7 +43,7 @@ impl Session {
         begin(Self::over)
     }
 
-    /// Over a connection on which nothing was said yet.
+    /// Begins a session over a connection on which nothing was said yet.
     fn over(connection: Connection) -> Result<Self> {
         let wanted = std::env::var(ADAPTER_VARIABLE).unwrap_or_default();
         let greet = Greet {
@@ -82,7 +82,7 @@ impl Held {
     }
 }
 
-/// A connection of a test, taken for the session while the guard lives, and the daemon's end of it.
+/// Takes a test's connection for the session while the guard lives; returns the daemon's end of it, too.
 #[cfg(test)]
 pub(super) fn taken_over() -> (MutexGuard<'static, ()>, OwnedFd) {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -99,15 +99,15 @@ pub(super) fn taken_over() -> (MutexGuard<'static, ()>, OwnedFd) {
     (taken, theirs)
 }
 
-/// Waits for its turn at the session.
+/// Waits until the session is free, and holds it.
 pub(super) fn hold() -> Held {
     Held(SESSION.lock())
 }
 
-/// How long a daemon that ends takes to close its descriptors, one after the other.
+/// How long an ending daemon takes to close its descriptors, one after the other.
 const ENDING_MS: c_int = 200;
 
-/// Whether the daemon has gone away, or is about to: one of its pipes has ended.
+/// Whether the daemon is gone or about to end: one of its pipes has ended.
 pub(super) fn is_lost() -> bool {
     let socket = {
         let held = SESSION.lock();

@@ -1,10 +1,10 @@
-//! `struct sockaddr` and what the daemon knows addresses as.
+//! Conversion between `struct sockaddr` and the daemon's form of addresses.
 
 use vrdma_provider::cm::{Endpoint, family};
 
 use crate::errno::{Errno, Result};
 
-/// The endpoint of an address of C.
+/// Converts an address of C to an endpoint.
 ///
 /// # Safety
 /// `address` is null or points to an address as long as its family's.
@@ -39,7 +39,7 @@ pub(crate) unsafe fn from_c(address: *const libc::sockaddr) -> Result<Endpoint> 
     }
 }
 
-/// The address of C, zero-padded; all zero for none.
+/// Converts an endpoint to an address of C, zero-padded; all zero for none.
 pub(crate) fn to_c(endpoint: &Endpoint) -> libc::sockaddr_storage {
     // SAFETY: integers and arrays of them.
     let mut storage: libc::sockaddr_storage = unsafe { core::mem::zeroed() };
@@ -75,7 +75,7 @@ pub(crate) fn to_c(endpoint: &Endpoint) -> libc::sockaddr_storage {
     storage
 }
 
-/// Bytes of an address that the storage holds.
+/// Returns the length of the address that the storage holds.
 pub(crate) fn length(storage: &libc::sockaddr_storage) -> libc::socklen_t {
     let bytes = match i32::from(storage.ss_family) {
         libc::AF_INET => size_of::<libc::sockaddr_in>(),

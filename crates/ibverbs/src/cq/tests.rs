@@ -1,4 +1,4 @@
-//! Completion queues: what polling gives, in which order, and what becomes of it when objects change.
+//! Completion queues: what polling returns, in which order, and what happens to it when objects change.
 
 mod enclosed;
 
@@ -15,7 +15,7 @@ use crate::fake_daemon::TestDevice;
 use crate::qp_state::{ibv_destroy_qp, ibv_modify_qp};
 use crate::send::RTS;
 
-/// A completion, told by its number.
+/// Returns a completion that is recognised by its number.
 fn completion(wr_id: u64, qp_num: u32) -> Completion {
     Completion {
         wr_id,
@@ -31,7 +31,7 @@ fn show(ring: &mut CompletionRing, entries: &[Completion]) {
     ring.publish();
 }
 
-/// Polls for at most so many: their numbers.
+/// Polls for at most `count` completions; returns their numbers.
 fn poll(cq: *mut abi::Cq, count: c_int) -> Vec<u64> {
     let mut found = vec![abi::Wc::default(); count.max(0) as usize];
     // SAFETY: a CQ, and room for that many.
@@ -127,7 +127,7 @@ fn a_resized_queue_goes_on_where_the_old_one_was() {
         &mut old,
         &[completion(1, 7), completion(2, number), completion(3, 7)],
     );
-    // The others of the queue are taken out of the ring with it.
+    // Completions of the queue's other queue pairs are taken out of the ring with it.
     // SAFETY: a queue pair, given up.
     assert_eq!(unsafe { ibv_destroy_qp(qp.qp) }, 0);
     // SAFETY: a CQ.
@@ -172,13 +172,13 @@ fn a_queue_in_use_is_not_destroyed() {
     }
 }
 
-/// What may happen to a completion queue.
+/// A step in the life of a completion queue.
 #[derive(Clone, Debug)]
 enum Step {
-    /// So many completions of each of two queue pairs, in turn.
+    /// Shows this many completions of each of two queue pairs, in turn.
     Show(u8),
     Poll(u8),
-    /// The queue pair is reset: what it completed is gone.
+    /// The queue pair is reset: its completions are gone.
     Reset(bool),
     Resize,
 }
@@ -195,7 +195,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Beside a plain list: nothing is lost, doubled or out of order.
+    /// Compares with a plain list: nothing is lost, doubled or out of order.
     #[test]
     fn completions_come_once_and_in_order(steps in prop::collection::vec(step(), 1..60)) {
         let device = TestDevice::open();

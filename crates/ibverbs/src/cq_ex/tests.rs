@@ -17,7 +17,7 @@ macro_rules! call {
     };
 }
 
-/// What a program asks for: the plain completion and both times.
+/// The fields that a program asks for: the plain completion and both times.
 const ALL: u64 = OFFERED;
 
 fn init(wc_flags: u64) -> abi::CqInitAttrEx {
@@ -54,7 +54,7 @@ fn filled(wr_ids: core::ops::Range<u64>) -> (TestDevice, *mut abi::CqEx, Complet
     (device, cq, ring)
 }
 
-/// A completion whose fields all differ, from its number on.
+/// Returns a completion whose fields all differ, from its number on.
 fn entry(wr_id: u64) -> Completion {
     let base = wr_id as u32 * 16;
     Completion {
@@ -72,7 +72,7 @@ fn entry(wr_id: u64) -> Completion {
     }
 }
 
-/// The current completion is this one.
+/// Checks that the current completion is this one.
 fn check_current(cq: *mut abi::CqEx, wanted: &Completion) {
     // SAFETY: public fields, which the polling thread reads.
     let (wr_id, status) = unsafe { ((*cq).wr_id, (*cq).status) };
@@ -103,7 +103,7 @@ fn each_completion_is_read_field_by_field() {
     call!(cq, end_poll);
 }
 
-/// An end without a next leaves the rest, also to the plain way of polling.
+/// Ending a poll without reading on leaves the rest, also to the plain way of polling.
 #[test]
 fn what_was_not_read_is_there_the_next_time() {
     let (_device, cq, _ring) = filled(1..4);
@@ -122,7 +122,7 @@ fn what_was_not_read_is_there_the_next_time() {
 #[test]
 fn an_empty_queue_is_not_locked() {
     let (_device, cq, mut ring) = filled(0..0);
-    // More looks than a poller does before it gives its core away.
+    // More polls than a poller makes before it gives its core away.
     for _ in 0..30 {
         assert_eq!(call!(cq, start_poll, null_mut()), libc::ENOENT);
     }

@@ -9,8 +9,8 @@ use crate::qp_state::ibv_destroy_qp;
 use crate::send::RTS;
 use crate::srq::{ibv_create_srq, ibv_destroy_srq};
 
-/// `enum ibv_event_type`: the number, and what the header's comments and the manual
-/// (ibv_get_async_event(3)) say that it is about.
+/// `enum ibv_event_type`: the number, and the kind of object that the event is about, by the header's comments and the
+/// manual (ibv_get_async_event(3)).
 const TYPES: [(c_uint, u32); 19] = [
     (0, element::CQ),
     (1, element::QP),
@@ -90,7 +90,7 @@ impl Scene {
         }
     }
 
-    /// The next event.
+    /// Returns the next event.
     fn get(&self) -> abi::AsyncEvent {
         let mut event = abi::AsyncEvent {
             element: core::ptr::null_mut(),
@@ -102,7 +102,7 @@ impl Scene {
         event
     }
 
-    /// Destructions that the daemon was asked for.
+    /// Returns the number of destructions that the daemon was asked for.
     fn ends(&self) -> usize {
         let daemon = self.device.daemon();
         daemon.asked::<DestroyCq>().len()
@@ -110,7 +110,7 @@ impl Scene {
             + daemon.asked::<DestroySrq>().len()
     }
 
-    /// Events acknowledged so far, of CQ, QP and SRQ.
+    /// Returns the events acknowledged so far, of CQ, QP and SRQ.
     fn acknowledged(&self) -> [u32; 3] {
         // SAFETY: fields of objects that are there.
         unsafe {

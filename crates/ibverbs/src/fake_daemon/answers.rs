@@ -1,4 +1,4 @@
-//! What the daemon of the tests answers when the test says nothing else.
+//! Answers that the daemon of the tests gives unless the test says otherwise.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use vrdma_provider::message::{
 
 use super::{Memory, Outcome, State, adapter};
 
-/// Requests that any daemon with room grants without a word more.
+/// Requests that any daemon with room grants without further data.
 const GRANTED: [(u32, fn() -> Outcome); 11] = [
     (DeallocPd::CODE, done::<DeallocPd>),
     (DeregMr::CODE, done::<DeregMr>),
@@ -35,7 +35,7 @@ const GRANTED: [(u32, fn() -> Outcome); 11] = [
     (DetachMcast::CODE, done::<DetachMcast>),
 ];
 
-/// Added to a handle: what peers and work requests call the object.
+/// Added to a handle: the key by which peers and work requests name the object.
 pub(crate) const LKEY: u32 = 0x1000;
 pub(crate) const RKEY: u32 = 0x2000;
 pub(crate) const NUMBER: u32 = 0x3000;
@@ -146,8 +146,8 @@ fn cq_reply(cq: u32, plan: &CqPlan) -> CqReply {
     }
 }
 
-/// A new, empty ring: what was in the old one is for the test to move. The library may not read how that one was armed any
-/// more, since its memory may be another queue's.
+/// Makes a new, empty ring: moving the entries of the old one is left to the test. The library may not read how the old
+/// ring was armed any more, since its memory may be another queue's.
 fn resize_cq(state: &mut State, request: &ResizeCq) -> Outcome {
     let plan = CqPlan::new(request.entries, true).ok_or(Errno::INVAL)?;
     let (area, fd) = memory(plan.bytes)?;

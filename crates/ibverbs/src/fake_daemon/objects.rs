@@ -21,7 +21,7 @@ const PD_AND_OPERATIONS: u32 = 1 | 1 << 6;
 /// `IBV_QP_STATE`.
 const STATE: c_int = 1;
 
-/// What the queue pairs of a test have room for.
+/// Capacities of a test's queue pairs.
 pub(crate) const CAPACITY: abi::QpCap = abi::QpCap {
     max_send_wr: 16,
     max_recv_wr: 4,
@@ -39,7 +39,7 @@ pub(crate) struct TestQp {
     data_at: u32,
 }
 
-/// A send that was fetched.
+/// A send that the daemon fetched.
 pub(crate) struct Fetched {
     pub(crate) header: SendHeader,
     pub(crate) buffers: Vec<Buffer>,
@@ -48,14 +48,14 @@ pub(crate) struct Fetched {
 }
 
 impl TestQp {
-    /// Every byte that both ends share.
+    /// Returns every byte that both ends share.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.area.length()];
         self.area.read(0, &mut bytes);
         bytes
     }
 
-    /// The next send, as the daemon reads it; its slot stays in use.
+    /// Returns the next send, as the daemon reads it; its slot stays in use.
     pub(crate) fn fetch(&mut self) -> Option<Fetched> {
         let slot = self.sends.fetch().expect("sane indices")?;
         let header: SendHeader = slot.header();
@@ -74,7 +74,7 @@ impl TestQp {
         })
     }
 
-    /// Frees the slots of all sends that were fetched.
+    /// Frees the slots of `count` sends that were fetched.
     pub(crate) fn release(&mut self, count: usize) {
         for _ in 0..count {
             self.sends.release();
@@ -82,7 +82,7 @@ impl TestQp {
         self.sends.show_released();
     }
 
-    /// Takes all sends and frees their slots: how many there were.
+    /// Takes all sends and frees their slots; returns how many there were.
     pub(crate) fn carry_out(&mut self) -> u32 {
         let mut count = 0;
         while self.sends.fetch().expect("sane indices").is_some() {
@@ -109,7 +109,7 @@ impl TestDevice {
         cq
     }
 
-    /// The daemon's end of a CQ.
+    /// Returns the daemon's end of a CQ.
     pub(crate) fn completions(&self, cq: *mut abi::Cq) -> CompletionRing {
         // SAFETY: a CQ of this device.
         let handle = unsafe { (*cq).handle };
@@ -127,7 +127,7 @@ impl TestDevice {
         mr
     }
 
-    /// A queue pair in a state, with all operations that its service has for `ibv_wr_*`.
+    /// Makes a queue pair in a state, with all operations that its service has for `ibv_wr_*`.
     pub(crate) fn qp(&self, pd: *mut abi::Pd, service: c_uint, state: c_uint) -> TestQp {
         let cq = self.cq(16);
         // SAFETY: numbers and pointers.

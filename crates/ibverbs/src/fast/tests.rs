@@ -1,4 +1,4 @@
-//! What the library carries out itself, and what it leaves to the daemon.
+//! Requests that the library carries out itself, and requests that it leaves to the daemon.
 
 mod order;
 
@@ -20,7 +20,7 @@ use crate::fake_daemon::objects::TestQp;
 use crate::request::INLINE;
 use crate::send::post_send;
 
-/// The peer's region: where it is for requests, and in its file.
+/// The peer's region: its address in requests, and its offset in the file.
 const START: u64 = 0x5000;
 const OFFSET: u64 = 256;
 const LENGTH: u64 = 1024;
@@ -66,7 +66,7 @@ impl Scene {
         }
     }
 
-    /// The daemon grants the peer's region with these rights, when it is asked the next time.
+    /// Lets the daemon grant the peer's region with these rights when it is asked the next time.
     fn grant(&self, access: u32) {
         self.page.give(INDEX, GENERATION);
         let reached = Reached {
@@ -100,7 +100,7 @@ impl Scene {
         }
     }
 
-    /// What lies in the peer's region.
+    /// Returns the bytes in the peer's region.
     fn peers(&self, at: u64, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         self.peer
@@ -109,7 +109,7 @@ impl Scene {
         bytes
     }
 
-    /// How often the daemon was asked for a grant.
+    /// Returns how often the daemon was asked for a grant.
     fn questions(&self) -> usize {
         self.device.daemon().asked::<Reach>().len()
     }
@@ -150,7 +150,7 @@ impl Request {
     }
 }
 
-/// The next completion of the send queue.
+/// Takes the next completion of the send queue.
 fn poll(qp: &TestQp) -> Option<abi::Wc> {
     let mut wc = abi::Wc::default();
     // SAFETY: a CQ, and room for one.
@@ -221,7 +221,7 @@ fn inline_payload_needs_no_region_and_silence_no_completion() {
     assert!(poll(&qp).is_none());
 }
 
-/// Memory of the program as a region with these rights, in some domain.
+/// Registers memory of the program with these rights, in some domain.
 fn registered(scene: &Scene, pd: *mut abi::Pd, access: u32) -> abi::Sge {
     let bytes = Box::leak(Box::new([1; 16]));
     let mr = scene.device.mr(pd, bytes, access);
@@ -307,7 +307,7 @@ fn a_constant_may_be_written_to_the_peer() {
     assert_eq!((qp.carry_out(), scene.peers(0, 16)), (0, vec![1; 16]));
 }
 
-/// Only the daemon can notify, and its clock is that of the time stamps.
+/// Only the daemon can notify, and the time stamps are of its clock.
 #[test]
 fn queues_with_a_channel_or_time_stamps_are_the_daemon_s() {
     let scene = Scene::new();

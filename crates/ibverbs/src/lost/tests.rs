@@ -1,4 +1,4 @@
-//! A daemon that ends under a program: each of its ways to wait ends, too.
+//! A daemon that ends under a program: each of the program's waits ends, too.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
@@ -14,7 +14,7 @@ use crate::fake_daemon::objects::TestQp;
 use crate::recv::post_recv;
 use crate::send::{RTS, post_send};
 
-/// Polls until something comes, which takes no longer than the suspicion does.
+/// Polls until something comes, which takes no longer than noticing the daemon's end.
 fn poll(cq: *mut abi::Cq, count: c_int) -> Vec<(u64, u32)> {
     const POLLS: usize = 5000;
     let mut found = vec![abi::Wc::default(); count as usize];
@@ -49,7 +49,7 @@ fn receive(qp: &TestQp, wr_id: u64) {
     }
 }
 
-/// The CQ of a queue pair's sends and receives.
+/// Returns the CQ of a queue pair's sends and receives.
 fn cq_of(qp: &TestQp) -> *mut abi::Cq {
     // SAFETY: a queue pair that is there.
     unsafe { (*qp.qp).send_cq }

@@ -11,7 +11,7 @@ use crate::advise::advise_mr;
 use crate::fake_daemon::TestDevice;
 use crate::fake_daemon::answers::{LKEY, RKEY};
 
-/// What a work request names: `addr` and 8 bytes of it.
+/// Returns where 8 bytes from `addr` on are, as a work request names them.
 fn located(device: &TestDevice, lkey: u32, addr: u64) -> Option<u64> {
     let regions = device.regions.read();
     regions.get(&lkey)?.locate(addr, 8)
@@ -43,7 +43,7 @@ impl Scene {
         self.start() as u64
     }
 
-    /// A region of the first half, with an address of its own.
+    /// Registers the first half of the memory, at an address of its own.
     fn register(&self, iova: u64, access: u32) -> *mut abi::Mr {
         // SAFETY: a domain of the device.
         let mr = unsafe { ibv_reg_mr_iova2(self.pd, self.start(), 4096, iova, access) };
@@ -130,18 +130,18 @@ fn a_region_ends_when_the_daemon_says_so() {
     assert_eq!(scene.device.daemon().asked::<DeregMr>().len(), 4);
 }
 
-/// What `ibv_rereg_mr` is told, and what the region is then.
+/// The arguments of `ibv_rereg_mr`, and the region afterwards.
 struct Change {
     flags: c_int,
     access: u32,
-    /// The second half of the memory instead of the first.
+    /// Whether it is the second half of the memory instead of the first.
     moved: bool,
-    /// Its own address, or [`IOVA`], or 0.
+    /// The region's own address, or [`IOVA`], or 0.
     iova: u64,
     wanted: u32,
 }
 
-/// The address that the region had before.
+/// The address of the region before.
 const IOVA: u64 = 0x7000;
 
 #[test]

@@ -1,6 +1,6 @@
-//! Which paths are ours.
+//! Recognition of a device's paths.
 
-/// What such a path stands for.
+/// The meaning of such a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DevicePath<'a> {
     /// The node of a device.
@@ -9,7 +9,7 @@ pub(super) enum DevicePath<'a> {
     Fact {
         /// The device.
         index: u32,
-        /// Behind the folder: empty, or from its slash on.
+        /// The path behind the folder: empty, or from its slash on.
         rest: &'a [u8],
     },
 }
@@ -18,7 +18,7 @@ fn number(text: &[u8]) -> Option<u32> {
     str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// One comparison for nearly every path of a program.
+/// Returns what a path stands for: one comparison for nearly every path of a program.
 pub(super) fn place(path: &[u8]) -> Option<DevicePath<'_>> {
     if let Some(index) = path.strip_prefix(b"/dev/infiniband/uverbs") {
         return number(index).map(|_| DevicePath::Node);

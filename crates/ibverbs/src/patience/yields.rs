@@ -1,34 +1,34 @@
-//! What yielding the core brings: whether another thread gets it, and leaves what a poll waits for.
+//! Whether it pays to yield the core: another thread gets it, and leaves what a poll waits for.
 //!
-//! A switch to another thread and back takes several times what a yield does that nobody wants, so its time tells. But that differs
-//! between machines, and from one moment to the next. So what the time tells is checked now and then by the kernel's count of
-//! switches, which takes as long to read as a yield.
+//! A switch to another thread and back takes several times as long as a yield that no thread wants, so the time tells
+//! which it was. But these times differ between machines, and from one moment to the next. So the judgement is checked
+//! now and then by the kernel's count of switches, which takes as long to read as a yield.
 
 use std::time::Duration;
 
-/// After so many yields in a row that brought something, the next one is expected to.
+/// Yields in a row that brought something, after which the next one is expected to.
 pub(super) const ENOUGH: u16 = 4;
 
-/// After so many in a row, the row begins anew, and with it the check.
+/// Yields after which the row begins anew, and with it the check.
 const CHECKED: u16 = 256;
 
-/// More than any message takes: another thread computes, and a yield to it costs a tick of the scheduler.
+/// Longer than any message takes: another thread computes, and a yield to it costs a tick of the scheduler.
 const TOO_LONG: Duration = Duration::from_micros(20);
 
-/// What a yield takes that nobody wants, before anything is known.
+/// Assumed duration of a yield that no thread wants, before anything is known.
 const UNWANTED: Duration = Duration::from_nanos(600);
 
-/// A shorter time replaces so large a part of what is known.
+/// A shorter time corrects the known one by the difference, divided by this.
 const PART: u32 = 16;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Yields {
-    /// What one takes that nobody wants.
+    /// Duration of a yield that no other thread wants.
     unwanted: Duration,
-    /// How many in a row brought something.
+    /// Yields in a row that brought something.
     row: u16,
-    /// The kernel's count when the row began, if it tells.
+    /// The kernel's count of switches when the row began, if the kernel tells.
     switches: Option<u64>,
 }
 
@@ -43,12 +43,12 @@ impl Default for Yields {
 }
 
 impl Yields {
-    /// Whether the next one is expected to bring something.
+    /// Whether the next yield is expected to bring something.
     pub(super) fn pay(&self) -> bool {
         self.row >= ENOUGH
     }
 
-    /// Whether one that took so long was a switch to another thread.
+    /// Whether a yield of this duration was a switch to another thread.
     pub(super) fn was_switch(&mut self, took: Duration) -> bool {
         if let Some(less) = self.unwanted.checked_sub(took) {
             self.unwanted -= less / PART;
@@ -56,8 +56,8 @@ impl Yields {
         took >= self.unwanted * 2
     }
 
-    /// One that seems to have been a switch brought something. `switches` counts this thread's involuntary switches and is called at
-    /// the beginning of a row and when the row is long enough.
+    /// Notes that a yield that seems to have been a switch brought something. `switches` counts this thread's
+    /// involuntary switches; it is called at the beginning of a row and when the row is long enough.
     pub(super) fn brought(&mut self, took: Duration, switches: impl FnOnce() -> Option<u64>) {
         if took > TOO_LONG {
             return self.brought_nothing();
@@ -74,12 +74,12 @@ impl Yields {
         }
     }
 
-    /// One brought nothing, or was no switch.
+    /// Notes that a yield brought nothing, or was no switch.
     pub(super) fn brought_nothing(&mut self) {
         self.row = 0;
     }
 
-    /// Whether all of a row were, but for the first, after which the count was read.
+    /// Whether all yields of a row were switches, except the first, after which the count was read.
     fn were_switches(&self, now: Option<u64>) -> bool {
         let counted = now.zip(self.switches);
         counted.is_none_or(|(now, then)| now.wrapping_sub(then) >= u64::from(ENOUGH) - 1)
@@ -96,7 +96,7 @@ mod tests {
     struct Program {
         yields: Yields,
         switches: u64,
-        /// How many times it was read.
+        /// Times that the count was read.
         reads: u32,
     }
 

@@ -146,7 +146,7 @@ fn a_queue_pair_needs_both_queues() {
     );
 }
 
-/// What `ibv_create_qp_ex` is given, and its outcome.
+/// The arguments of `ibv_create_qp_ex`, and its outcome.
 struct Row {
     what: &'static str,
     mask: u32,

@@ -97,7 +97,7 @@ fn each_attribute_goes_to_its_place() {
     assert_eq!(to_daemon(&attributes()), wanted);
 }
 
-/// Any attributes that a daemon may tell; what a program does not set is as it is then.
+/// Any attributes that a daemon may tell; fields that a program does not set have their usual values.
 fn told() -> impl Strategy<Value = QpAttributes> {
     let words = any::<[u32; 7]>();
     let bytes = any::<[u8; 14]>();
@@ -135,7 +135,7 @@ fn told() -> impl Strategy<Value = QpAttributes> {
 }
 
 proptest! {
-    /// What a queue pair was asked for can be set again, as tools that copy queue pairs do.
+    /// Attributes that a query tells can be set again, as tools that copy queue pairs do.
     #[test]
     fn what_is_told_can_be_set_again(told in told()) {
         let capacity = QpCapacity::default();

@@ -1,4 +1,4 @@
-//! Receives, of a queue pair's own queue.
+//! Receives in a queue pair's own queue.
 
 use core::ffi::c_int;
 use core::ptr::null_mut;
@@ -15,8 +15,8 @@ use crate::fake_daemon::TestDevice;
 use crate::fake_daemon::objects::CAPACITY;
 use crate::send::RTS;
 
-/// A chain of receives with that many buffers each, numbered from `first`; each buffer is told by both
-/// numbers.
+/// A chain of receives, numbered from `first`, with that many buffers each; a buffer has the request's number and its
+/// own.
 pub(crate) struct Chain {
     _sges: Vec<Vec<abi::Sge>>,
     requests: Vec<abi::RecvWr>,
@@ -60,7 +60,7 @@ impl Chain {
         }
     }
 
-    /// Which request a post said is bad; the length of the chain if none.
+    /// Returns the index of the request that a post reported as bad; the length of the chain if there is none.
     pub(crate) fn position(&self, bad: *mut abi::RecvWr) -> usize {
         let is_bad = |request: &abi::RecvWr| core::ptr::eq(request, bad);
         let found = self.requests.iter().position(is_bad);
@@ -68,7 +68,7 @@ impl Chain {
     }
 }
 
-/// The number of the next receive, whose buffers are as [`Chain::new`] made them.
+/// Fetches the next receive, whose buffers are as [`Chain::new`] made them; returns its number.
 pub(crate) fn fetch(ring: &mut WorkRing) -> Option<(u64, usize)> {
     let slot = ring.fetch().expect("sane indices")?;
     let header: RecvHeader = slot.header();

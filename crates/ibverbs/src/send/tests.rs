@@ -1,4 +1,4 @@
-//! What a chain of sends becomes in the ring, and where it ends.
+//! Chains of sends: what the ring has of them, and where they end.
 
 use core::ffi::{c_int, c_uint};
 use core::ptr::null_mut;
@@ -45,7 +45,7 @@ impl Request {
     }
 }
 
-/// Posts a chain: the outcome, and how many requests went before the one that is told as bad.
+/// Posts a chain; returns the outcome, and how many requests went before the one that is reported as bad.
 fn post(qp: &TestQp, requests: &[Request]) -> (c_int, usize) {
     let mut chain: Vec<abi::SendWr> = requests
         .iter()
@@ -211,7 +211,7 @@ fn a_chain_rings_once_and_nothing_rings_not_at_all() {
     assert_eq!(scene.device.daemon().rung(), []);
 }
 
-/// Payload is copied only when the library knows that the daemon would read the same.
+/// Payload is copied only if the library knows that the daemon would read the same.
 #[test]
 fn payload_is_copied_if_it_is_short_registered_and_sent() {
     let scene = Scene::new();
@@ -286,7 +286,7 @@ fn a_region_with_addresses_of_its_own_is_copied_from_where_it_is() {
     assert_eq!(copied.as_deref(), Some(&scene.memory[10..30]));
 }
 
-/// Up to three pieces of the scene's memory.
+/// Returns up to three pieces of the scene's memory.
 fn pieces() -> impl Strategy<Value = Vec<(usize, usize)>> {
     let length = prop_oneof![0..64usize, 0..3000usize, 8000..BYTES];
     let piece = length.prop_flat_map(|length| (0..=BYTES - length, Just(length)));
@@ -296,7 +296,7 @@ fn pieces() -> impl Strategy<Value = Vec<(usize, usize)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever is posted and however fast the daemon is, it reads what the program had, in order.
+    /// Whatever is posted and however fast the daemon is, it reads the program's bytes, in order.
     #[test]
     fn the_daemon_reads_what_was_posted(
         rounds in prop::collection::vec((prop::collection::vec((pieces(), any::<bool>()), 1..6), 0..9usize), 1..40)

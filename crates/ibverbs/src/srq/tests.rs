@@ -114,7 +114,7 @@ fn a_queue_in_use_is_not_destroyed() {
     assert_eq!(device.daemon().asked::<DestroySrq>().len(), 2);
 }
 
-/// What `ibv_create_srq_ex` is asked for, and its outcome.
+/// The arguments of `ibv_create_srq_ex`, and its outcome.
 #[test]
 fn only_basic_queues_are_made() {
     const XRC: u32 = 1;

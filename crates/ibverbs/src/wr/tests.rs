@@ -1,5 +1,5 @@
-//! `ibv_wr_*` beside `ibv_post_send`: two queue pairs are told the same thing in both ways, and then
-//! their shared memory is the same, byte for byte.
+//! `ibv_wr_*` beside `ibv_post_send`: two queue pairs get the same requests, one in each way, and then their shared
+//! memory is the same, byte for byte.
 
 /// Calls a function of the public structure.
 macro_rules! call {
@@ -32,10 +32,10 @@ use operations::{COOKIE, KEY, Objects, QKEY, ROWS, Row, TARGET};
 
 const SERVICES: [c_uint; 3] = [RC, UC, UD];
 
-/// Fence, signalled and solicited, and one that a program may set and nobody knows (`IBV_SEND_IP_CSUM`).
+/// Fence, signalled and solicited, and a flag that a program may set and the daemon does not know (`IBV_SEND_IP_CSUM`).
 const FLAG_SETS: [c_uint; 9] = [0, 1, 2, 3, 4, 5, 6, 7, 16 | 2];
 
-/// How the payload is told.
+/// The way in which the payload is given.
 #[derive(Clone, Copy, Debug)]
 enum Payload {
     None,
@@ -43,7 +43,7 @@ enum Payload {
     InlineList,
     Sge,
     SgeList,
-    /// A key that nobody registered: the daemon shall judge, so nothing is copied.
+    /// A key that is not registered: the daemon judges it, so nothing is copied.
     UnknownSge,
 }
 
@@ -94,7 +94,7 @@ impl Payload {
     }
 }
 
-/// One request, to be told in both ways.
+/// A request that is made in both ways.
 #[derive(Clone, Copy)]
 struct Request<'a> {
     row: &'a Row,
@@ -104,7 +104,7 @@ struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// As `ibv_post_send` takes it, up to its buffers.
+    /// Returns the request as `ibv_post_send` takes it, up to its buffers.
     fn described(&self, objects: &Objects) -> abi::SendWr {
         // SAFETY: numbers and pointers.
         let mut wr: abi::SendWr = unsafe { core::mem::zeroed() };
@@ -123,7 +123,7 @@ impl Request<'_> {
         wr
     }
 
-    /// Adds it to what was started.
+    /// Adds the request to what was started.
     ///
     /// # Safety
     /// Between start and end, with a queue pair that has these functions.
@@ -142,7 +142,7 @@ impl Request<'_> {
     }
 }
 
-/// Tells a chain by `ibv_post_send`.
+/// Posts a chain by `ibv_post_send`.
 fn post(qp: &TestQp, requests: &[Request<'_>], objects: &Objects) -> c_int {
     let mut sges: Vec<_> = requests
         .iter()
@@ -163,7 +163,7 @@ fn post(qp: &TestQp, requests: &[Request<'_>], objects: &Objects) -> c_int {
     unsafe { post_send(qp.qp, next, &raw mut bad) }
 }
 
-/// Tells a chain by `ibv_wr_*`.
+/// Builds a chain by `ibv_wr_*`.
 fn build(qp: &TestQp, requests: &[Request<'_>], objects: &Objects) -> c_int {
     let qp: *mut abi::QpEx = qp.qp.cast();
     // SAFETY: such a queue pair has these functions, called from start to end by one thread.
@@ -177,7 +177,7 @@ fn build(qp: &TestQp, requests: &[Request<'_>], objects: &Objects) -> c_int {
     }
 }
 
-/// A device with two queue pairs of each service, and what requests point to.
+/// A device with two queue pairs of each service, and objects for requests.
 struct Scene {
     device: TestDevice,
     pd: *mut abi::Pd,
@@ -220,7 +220,7 @@ impl Scene {
         }
     }
 
-    /// Tells both queue pairs the chain, and compares.
+    /// Gives both queue pairs the chain, and compares.
     fn compare(&self, [posted, built]: [&mut TestQp; 2], requests: &[Request<'_>], what: &str) {
         let outcomes = [
             post(posted, requests, &self.objects),
@@ -277,7 +277,7 @@ fn a_chain_gives_the_same_slots_in_both_ways() {
             payload: *payload,
         })
         .collect();
-    // Three times, so that slots and data area wrap.
+    // Three rounds, so that slots and data area wrap.
     for round in 0..3 {
         let what = format!("round {round}");
         scene.compare([&mut posted, &mut built], &requests, &what);
@@ -292,7 +292,7 @@ fn what_is_offered_is_in_the_table() {
     }
 }
 
-/// The other tests say that both ways are the same; this, that they are right.
+/// The other tests show that both ways are the same; this one shows that they are right.
 #[test]
 fn a_key_to_invalidate_is_where_the_daemon_looks_for_it() {
     let scene = Scene::new();

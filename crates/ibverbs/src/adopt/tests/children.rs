@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a child finds and does; it must not allocate. Its answer is what its parent is told.
+/// Runs `work` in a child; it must not allocate. Returns the child's answer.
 fn in_child(work: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child makes system calls and touches memory only.
     let child = unsafe { libc::fork() };
@@ -18,7 +18,7 @@ fn in_child(work: impl FnOnce() -> bool) -> bool {
     waited == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
 }
 
-/// A child has a copy, and both write their own.
+/// Checks that a child has a copy, and that both write their own.
 pub(super) fn assert_separate(field: &Field, filled: u8) {
     let mut ends = [0; 2];
     // SAFETY: a place for two descriptors.
@@ -32,7 +32,7 @@ pub(super) fn assert_separate(field: &Field, filled: u8) {
             libc::close(ends[1]);
             libc::read(ends[0], (&raw mut byte).cast(), 1);
         }
-        // Behind what the parent wrote.
+        // Reads after the parent has written.
         let is_well = byte == 1 && field.is_filled(filled);
         field.fill(99);
         // SAFETY: ends the child at once.

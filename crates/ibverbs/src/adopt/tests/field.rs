@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 
-/// Pages of its own mapping; the first is at a multiple of a huge page.
+/// Pages in a mapping of their own; the first is at a multiple of a huge page.
 pub(super) struct Field {
     whole: Range,
     range: Range,
@@ -27,7 +27,8 @@ impl Field {
         self.range.start
     }
 
-    /// Some of it is mapped no more, where another test may have its memory by now: none of it is unmapped at the end.
+    /// Notes that some of the mapping is gone, where another test may have its memory by now: none of it is unmapped at
+    /// the end.
     pub(super) fn note_holes(&self) {
         self.has_holes.store(true, Ordering::Relaxed);
     }
@@ -53,7 +54,7 @@ impl Field {
         unsafe { at.read_volatile() }
     }
 
-    /// Whether all bytes are this one.
+    /// Whether all bytes are `byte`.
     pub(super) fn is_filled(&self, byte: u8) -> bool {
         (0..self.range.size() / PAGE).all(|page| self.page(page) == [byte; PAGE])
     }
@@ -63,7 +64,7 @@ impl Field {
         run == Some((range, true))
     }
 
-    /// What the file has for an address.
+    /// Returns the file's byte for an address.
     pub(super) fn in_file(&self, address: usize) -> u8 {
         let (file, mut byte) = (tools(|| None).expect("tools").descriptor(), 0u8);
         // SAFETY: room for one byte.

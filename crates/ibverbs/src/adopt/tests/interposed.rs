@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use super::*;
 use calls::{vrdma_memory_madvise, vrdma_memory_mremap, vrdma_memory_munmap};
 
-/// Eight pages of sixes; where it may be, those in the middle are adopted.
+/// Returns eight pages of sixes; where adoption is possible, those in the middle are adopted.
 fn half_adopted() -> Field {
     let field = Field::new(8);
     field.fill(6);
@@ -111,7 +111,7 @@ fn moved_memory_keeps_its_contents_and_grows_by_zeros() {
     unsafe { vrdma_memory_munmap(moved, 2 * length) };
 }
 
-/// The program's own system call moved it: its pages are those of another address, and stay.
+/// The program's own system call has moved the memory: its pages are those of another address, and stay.
 #[test]
 fn memory_that_was_moved_unseen_keeps_its_contents() {
     if !is_full() {

@@ -114,7 +114,7 @@ fn memory_that_the_program_watches_itself_is_left_alone() {
     assert!(field.is_filled(5));
 }
 
-/// A pipe that pages were lent to holds references and no pins; a child that lives shares them, until they are written.
+/// A pipe that pages were lent to holds references and no pins; a living child shares the pages until they are written.
 #[test]
 fn pages_that_a_child_shares_are_adopted_all_the_same() {
     let field = Field::new(4);

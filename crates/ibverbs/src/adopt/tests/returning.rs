@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Adopted memory that a region has, as long as the second value is kept.
+/// Returns adopted memory that a region has, as long as the second value is kept.
 fn registered(pages: usize) -> (Field, Vec<Reached>) {
     let field = Field::new(pages);
     field.fill(5);
@@ -18,7 +18,8 @@ fn registered(pages: usize) -> (Field, Vec<Reached>) {
 
 const PLAIN: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
-/// Other memory in place of what is there, past the names that the library sees. A hole might be filled by another test.
+/// Maps other memory in place of what is there, past the names that the library sees. A hole might be filled by another
+/// test.
 fn replace(range: Range, rights: i32) {
     // SAFETY: memory of the test.
     let mapped = unsafe { kernel::map_private(range.start, range.size(), rights, libc::MAP_FIXED) };

@@ -1,6 +1,6 @@
-//! Nothing gets lost while pages are exchanged to and fro: neither stores of other threads, nor atomics, nor what
-//! system calls and another process read and write. The other process does not write while pages become private again:
-//! the kernel does not tell who has pinned a page of the file, see [`exchange::undo`].
+//! Stress: nothing gets lost while pages are exchanged to and fro, neither stores of other threads, nor atomics, nor
+//! what system calls and another process read and write. The other process does not write while pages become private
+//! again: the kernel does not tell which process has pinned a page of the file, see [`exchange::undo`].
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,14 +12,14 @@ use crate::errno::Errno;
 
 /// Exchanges of a run. `VRDMA_ADOPT_ROUNDS` makes it longer.
 const ROUNDS: usize = 300;
-/// Pages that go to and fro, and those on each side that stay.
+/// Pages that go to and fro, and pages on each side that stay.
 const MOVING: usize = 16;
 const MARGIN: usize = 4;
 const PAGES: usize = MOVING + 2 * MARGIN;
-/// So long an exchange without protection may take to lose something.
+/// Most time that an exchange without protection may take to lose something.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What each page is for: words of two threads and one of both in one cache line, and room for system calls.
+/// The use of each page: words of two threads and one of both in one cache line, and room for system calls.
 const SHARED: usize = 16;
 const READ_INTO: usize = 1024;
 const WRITTEN_FROM: usize = 2048;
@@ -51,7 +51,7 @@ impl Stress {
         }
     }
 
-    /// Counts in words of its own, and in words of all.
+    /// Counts in words of this thread's own, and in words that threads share.
     fn count(&self, thread: usize) {
         let mut expected = [0u64; PAGES];
         for page in self.pages() {
@@ -74,7 +74,7 @@ impl Stress {
         }
     }
 
-    /// `pread` into the pages.
+    /// Reads into the pages by `pread`.
     fn read(&self, source: &File) {
         let mut number = 0u8;
         for page in self.pages() {
@@ -90,7 +90,7 @@ impl Stress {
         }
     }
 
-    /// `pwrite` from the pages.
+    /// Writes from the pages by `pwrite`.
     fn write(&self, target: &File) {
         let (mut number, mut found) = (0u8, [0; PIECE]);
         for page in self.pages() {
@@ -107,8 +107,8 @@ impl Stress {
         }
     }
 
-    /// Another process writes the pages of this one, and reads them back: how often it did, and how often that went
-    /// wrong. It allocates nothing.
+    /// Writes the pages of this process from another process, and reads them back; counts how often it did, and how
+    /// often that went wrong. It allocates nothing.
     fn foreign(&self, told: &Told) {
         // SAFETY: reads a number.
         let parent = unsafe { libc::getppid() };
@@ -138,7 +138,7 @@ impl Stress {
     }
 }
 
-/// What the other process is told, and tells. All zeros at the start.
+/// What the other process is told, and what it tells. All zeros at the start.
 struct Told {
     wish: AtomicU64,
     /// The last wish that it has seen.
@@ -152,7 +152,7 @@ impl Told {
     const STAND_ASIDE: u64 = 1;
     const END: u64 = 2;
 
-    /// In the other process: waits while it has to stand aside. False: it has to end.
+    /// In the other process: waits while it has to stand aside. False if it has to end.
     fn may_go_on(&self) -> bool {
         loop {
             let wish = self.wish.load(Ordering::Acquire);
@@ -186,7 +186,7 @@ fn descriptor(file: &File) -> i32 {
     file.as_raw_fd()
 }
 
-/// Ends the others also where an exchange failed.
+/// Ends the other threads even if an exchange fails.
 struct StopAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for StopAtEnd<'_> {
@@ -195,7 +195,7 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// Runs everybody while `exchanges` says so; how much was lost.
+/// Runs all threads and the other process while `exchanges` runs; returns how much was lost.
 fn run(exchanges: impl FnOnce(&Stress, Range)) -> (u64, Vec<u64>) {
     let stress = Stress {
         field: Field::new(PAGES),
@@ -240,7 +240,7 @@ fn run(exchanges: impl FnOnce(&Stress, Range)) -> (u64, Vec<u64>) {
     (lost, work)
 }
 
-/// Words that a child shares.
+/// Maps words that a child shares.
 fn shared_words() -> &'static Told {
     let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
     // SAFETY: fresh zero pages, which are never unmapped.
@@ -257,7 +257,7 @@ fn rounds() -> usize {
     said.and_then(|said| said.parse().ok()).unwrap_or(ROUNDS)
 }
 
-/// Runs something as the library does.
+/// Runs something in a thread of its own, as the library does.
 fn apart<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     thread::apart(move || {
         let _state = STATE.lock();
@@ -270,7 +270,7 @@ fn apart<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
 fn nothing_is_lost_while_pages_go_to_and_fro() {
     let tools = tools(|| None).unwrap();
     if !is_full() {
-        // Then nothing of the kind is tried.
+        // Without a full userfaultfd nothing of the kind is tried.
         let field = Field::new(4);
         let range = field.range();
         let adopted = registering().adopt(range.start as u64, range.size() as u64);
@@ -294,7 +294,7 @@ fn nothing_is_lost_while_pages_go_to_and_fro() {
     assert!(work.iter().all(|done| *done > 0), "{work:?}");
 }
 
-/// The same without userfaultfd: the check above would see it.
+/// The same without userfaultfd: shows that the check above would see a loss.
 #[test]
 fn a_careless_exchange_loses_something() {
     let tools = tools(|| None).unwrap();

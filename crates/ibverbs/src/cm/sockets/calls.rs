@@ -1,4 +1,4 @@
-//! Sockets come and go: made, bound, listening, connected, closed.
+//! The life of sockets: made, bound, listening, connected, closed.
 
 use core::ffi::c_int;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ fn make(domain: c_int, kind: c_int, protocol: c_int) -> Result<c_int> {
     }))
 }
 
-/// The same socket, if it is one of a stream.
+/// Returns the same socket if it is a stream.
 pub(super) fn of_stream(socket: Arc<Socket>) -> Result<Arc<Socket>> {
     if socket.is_datagram {
         Err(Errno(libc::EOPNOTSUPP))
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn rconnect(
 pub extern "C" fn rshutdown(fd: c_int, how: c_int) -> c_int {
     errno::minus_one(find(fd).and_then(|socket| {
         if socket.is_datagram {
-            // There is nobody to be told.
+            // A datagram socket has no peer to tell.
             messages::finish(&socket);
             return Ok(());
         }
@@ -193,7 +193,7 @@ pub extern "C" fn rshutdown(fd: c_int, how: c_int) -> c_int {
     }))
 }
 
-/// Tells the peer what will not be done any more.
+/// Tells the peer what this side does not do any more.
 fn say_farewell(state: &mut State, how: c_int) -> Result<Option<()>> {
     let stream = match &mut state.stage {
         Stage::Connected(stream) => stream,
@@ -247,7 +247,7 @@ fn finish(socket: &table::Socket) -> Result<()> {
 #[unsafe(no_mangle)]
 pub extern "C" fn rclose(fd: c_int) -> c_int {
     errno::minus_one(find(fd).and_then(|socket| {
-        // A stream that is not there any more needs no farewell.
+        // A stream that is gone already needs no farewell.
         if socket.is_datagram {
             messages::finish(&socket);
         } else if wait(&socket, true, |state| say_farewell(state, libc::SHUT_RDWR)).is_ok() {

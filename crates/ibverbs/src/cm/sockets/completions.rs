@@ -1,4 +1,4 @@
-//! Where a socket's completions come, and how they are waited for.
+//! A socket's completions, and waiting for them.
 
 use core::ffi::c_int;
 
@@ -44,13 +44,13 @@ impl Completions {
         }
     }
 
-    /// What becomes readable with a notification.
+    /// Returns the descriptor that becomes readable with a notification.
     pub(super) fn fd(&self) -> c_int {
         // SAFETY: the channel is there as long as this is.
         unsafe { (*self.channel).fd }
     }
 
-    /// The next of them; how many there were.
+    /// Takes the next completions; returns how many.
     pub(super) fn poll(&self, batch: &mut [Wc; BATCH]) -> Result<usize> {
         // SAFETY: room for that many, from a queue that is there.
         let count = unsafe { poll_cq(self.cq, BATCH as c_int, batch.as_mut_ptr()) };
@@ -72,7 +72,7 @@ impl Completions {
         }
     }
 
-    /// Frees them; their queue pair must be gone.
+    /// Frees the queue and its channel; the queue pair must be gone.
     pub(super) fn release(self) {
         // SAFETY: made by `new`, and no queue pair uses them.
         unsafe {

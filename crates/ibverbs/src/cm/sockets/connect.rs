@@ -1,4 +1,4 @@
-//! How streams come to be: calls, answers, and events of the identifier.
+//! How streams connect: calls, answers, and events of the identifier.
 
 use core::ffi::{c_int, c_void};
 
@@ -18,7 +18,7 @@ use crate::cm::resolve::{rdma_resolve_addr, rdma_resolve_route};
 use crate::errno::{Errno, Result};
 use vrdma_provider::cm::EventKind;
 
-/// Milliseconds that finding the way may take.
+/// Milliseconds that resolving an address or a route may take.
 const PATIENCE: c_int = 2000;
 
 /// `IBV_QPT_RC`.
@@ -34,7 +34,7 @@ fn check(outcome: c_int) -> Result<()> {
     }
 }
 
-/// What an event said, after it was acknowledged.
+/// The content of an event, after it was acknowledged.
 struct Arrived {
     kind: u32,
     status: c_int,
@@ -43,7 +43,7 @@ struct Arrived {
 }
 
 impl State {
-    /// The next event; waits if there is none.
+    /// Returns the next event; waits if there is none.
     fn hear(&self) -> Result<Arrived> {
         // SAFETY: the socket's own channel, and an event of it.
         unsafe {
@@ -75,7 +75,7 @@ impl State {
         }
     }
 
-    /// A queue pair and a stream over it.
+    /// Makes a queue pair and a stream over it.
     fn stream_of(&self, id: *mut abi::Id) -> Result<Stream> {
         let sizes = self.options.sizes;
         let (sends, receives) = Stream::requests(&sizes);
@@ -131,7 +131,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether an event waits.
+    /// Whether an event is there.
     pub(super) fn has_event(&self) -> bool {
         // SAFETY: the socket's own channel.
         let fd = unsafe { (*self.channel).fd };
@@ -144,7 +144,7 @@ impl State {
         unsafe { libc::poll(&raw mut entry, 1, 0) > 0 }
     }
 
-    /// Takes the events that wait; those of datagrams are taken with the datagrams.
+    /// Takes the events that are there; those of datagram sockets are taken with the datagrams.
     pub(super) fn advance(&mut self) {
         let others = |stage: &Stage| matches!(stage, Stage::Listening | Stage::Datagram(_));
         while !others(&self.stage) && self.has_event() {
@@ -159,7 +159,7 @@ impl State {
         let established = heard.kind == EventKind::Established as u32 && heard.status == 0;
         match std::mem::replace(&mut self.stage, Stage::New) {
             Stage::Waiting(mut stream) if established => {
-                // Who was called has been introduced by the call.
+                // The called side got the introduction with the call.
                 if !stream.connected {
                     match Introduction::from_bytes(&heard.private) {
                         Some(peer) => stream.meet(&peer),
@@ -171,7 +171,7 @@ impl State {
             Stage::Waiting(stream) => self.fail(*stream, heard),
             Stage::Connected(mut stream) => {
                 if heard.kind == EventKind::Disconnected as u32 {
-                    // What came before the end is taken first.
+                    // Data that came before the end is taken first.
                     let _flushed = stream.process();
                     stream.hang_up();
                 }
@@ -192,13 +192,13 @@ impl State {
         });
     }
 
-    /// The next call of a socket that listens: a new socket's state.
+    /// Answers the next call of a listening socket; returns the new socket's state.
     pub(super) fn answer(&self) -> Result<Self> {
         loop {
             let heard = self.hear()?;
             if heard.kind == EventKind::ConnectRequest as u32 && heard.status == 0 {
                 let Some(peer) = Introduction::from_bytes(&heard.private) else {
-                    // SAFETY: a new identifier, which is nobody's.
+                    // SAFETY: a new identifier, which nobody else uses.
                     unsafe {
                         rdma_reject(heard.id, core::ptr::null(), 0);
                         rdma_destroy_id(heard.id);

@@ -6,14 +6,14 @@
 //!   rsendto ─► whom we know: header | data by UD     whom we do not: SIDR question ──► the peer's daemon
 //!   rrecvfrom ◄─ header | data, if the header names the address that the datagram really came from
 //! ```
-//! What goes from queue pair to queue pair is what librdmacm's datagram rsockets send: their header
-//! ([`header`]), their key. How queue pairs are found is not: librdmacm asks by datagrams of a UDP socket
-//! of the kernel, at the address and port of the rsocket. Behind the address of a process adapter there
-//! is no kernel that has such sockets, so here the communication manager is asked, as `udaddy` asks it. A
-//! peer with librdmacm's own rsockets is therefore not found, nor finds these.
+//! Queue pairs exchange what librdmacm's datagram rsockets send: their header ([`header`]), their key. Queue pairs are
+//! found in another way: librdmacm asks by datagrams of a UDP socket of the kernel, at the address and port of the
+//! rsocket. Behind the address of a process adapter there is no kernel that has such sockets, so here the communication
+//! manager is asked, as `udaddy` asks it. A peer with librdmacm's own rsockets is therefore not found, and does not
+//! find these.
 //!
-//! A port belongs to who is bound to it: what is sent goes where the daemon of that address says, never
-//! where a datagram says that it came from. Nothing here knows streams.
+//! A port belongs to the socket that is bound to it: a datagram goes where the daemon of its address says, never where
+//! another datagram says that it came from. This module knows nothing of streams.
 
 mod asking;
 mod header;
@@ -35,48 +35,48 @@ use peers::Peers;
 use station::Station;
 use vrdma_provider::cm::{Endpoint, family};
 
-/// What a datagram socket has beside its identifier.
+/// What a datagram socket has besides its identifier.
 pub(super) struct Datagrams {
     /// [`family`] of its addresses.
     family: u16,
     channel: *mut abi::EventChannel,
-    /// Its own port and address, if it is bound; the address may be any.
+    /// The socket's own port and address, if it is bound; the address may be any.
     bound: Option<Address>,
     stations: Vec<Station>,
     peers: Peers,
     questions: Vec<Question>,
     pub(super) connected: Option<Address>,
-    /// To be told by the next call.
+    /// An error that the next call returns.
     error: Option<Errno>,
 }
 
 // SAFETY: channels, identifiers, queue pairs and queues may be used from any thread.
 unsafe impl Send for Datagrams {}
 
-/// What became of a datagram.
+/// The outcome of sending a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sent {
-    /// It is on its way, or is lost.
+    /// The datagram is on its way, or is lost.
     Done,
-    /// It waits until the peer is found.
+    /// The datagram waits until the peer is found.
     Waits,
-    /// There is no room for it now.
+    /// There is no room for the datagram now.
     Full,
 }
 
-/// What was received.
+/// A datagram that was received.
 pub(super) struct Taken {
     /// Bytes that were copied.
     pub(super) count: usize,
-    /// Bytes that it has.
+    /// Bytes that the datagram has.
     pub(super) length: usize,
-    /// The sender, as sockets of this family call it.
+    /// The sender, as sockets of this family name it.
     pub(super) from: Endpoint,
 }
 
 impl Datagrams {
     /// # Safety
-    /// `channel` outlives them.
+    /// `channel` outlives the result.
     pub(super) unsafe fn new(is_v4: bool, channel: *mut abi::EventChannel) -> Self {
         // SAFETY: as promised. An event that was announced may be gone: nothing must wait for it.
         unsafe {
@@ -104,7 +104,7 @@ impl Datagrams {
         self.keep_wanted()
     }
 
-    /// Drops what has come from others than the one peer.
+    /// Drops datagrams that did not come from the one peer.
     fn keep_wanted(&mut self) -> Result<()> {
         let Some(to) = self.connected else {
             return Ok(());
@@ -114,7 +114,7 @@ impl Datagrams {
         stations.try_for_each(|station| station.keep_only(|from| *from == at))
     }
 
-    /// Whether nothing of a peer waits for an answer.
+    /// Whether no datagram to a peer waits for an answer.
     pub(super) fn is_settled(&self, of: Address) -> bool {
         self.peers.get(&of).is_none_or(|peer| !peer.is_asked)
     }
@@ -123,7 +123,7 @@ impl Datagrams {
         self.error.take()
     }
 
-    /// Takes what the queue pairs have done, and what was answered.
+    /// Takes completions of the queue pairs, and answers to questions.
     pub(super) fn process(&mut self) {
         self.advance();
         let only = self.connected.map(|to| real(&self.peers, to));
@@ -133,7 +133,7 @@ impl Datagrams {
             station.process(|from, qpn| only.is_none_or(|at| at == *from) && peers.trust(from, qpn))
         });
         if let Err(error) = taken {
-            // Adapters do not come back to a queue pair.
+            // An adapter that is gone does not come back to a queue pair.
             self.stations.clear();
             self.peers.clear();
             self.error = Some(error);
@@ -155,12 +155,12 @@ impl Datagrams {
         self.error.is_some() || self.bound.is_none() || self.stations.iter().all(Station::can_send)
     }
 
-    /// Whether nothing that was sent is still here.
+    /// Whether all that was sent has left.
     pub(super) fn all_sent(&self) -> bool {
         self.questions.is_empty() && self.stations.iter().all(Station::all_sent)
     }
 
-    /// Bytes of data that one datagram may have.
+    /// Returns the most bytes of data that one datagram may have.
     fn longest(&self, to: Address) -> usize {
         let way = self.peers.get(&to).and_then(|peer| peer.way.as_ref());
         let station = way.and_then(|way| self.stations.get(way.station));
@@ -187,7 +187,7 @@ impl Datagrams {
             return self.post(to, data);
         }
         if !peer.is_asked {
-            // Nobody was there just now, or too many are asked for.
+            // No peer was there just now, or too many are being asked for.
             return Ok(if peer.is_gone() {
                 Sent::Done
             } else {
@@ -220,7 +220,7 @@ impl Datagrams {
         Ok(if sent { Sent::Done } else { Sent::Full })
     }
 
-    /// The next datagram, if one has come. With `peek` it stays.
+    /// Takes the next datagram, if one has come. With `peek` it stays.
     pub(super) fn take(&mut self, to: &Pieces<'_>, peek: bool) -> Result<Option<Taken>> {
         for station in &mut self.stations {
             while let Some(arrived) = station.first() {
@@ -241,7 +241,7 @@ impl Datagrams {
         Ok(None)
     }
 
-    /// Descriptors that become readable when something has happened; completions are armed.
+    /// Arms the completions; returns the descriptors that become readable when something has happened.
     pub(super) fn arm(&self) -> Vec<c_int> {
         self.stations.iter().map(Station::arm).collect()
     }
@@ -252,7 +252,7 @@ impl Datagrams {
     }
 }
 
-/// Where a peer's datagrams come from.
+/// Returns where a peer's datagrams come from.
 fn real(peers: &Peers, to: Address) -> Address {
     let way = peers.get(&to).and_then(|peer| peer.way.as_ref());
     way.map_or(to, |way| way.at)

@@ -1,4 +1,4 @@
-//! Memory that peers may write: offered here, written there.
+//! Memory that peers may write (`riomap`), and writing to the peer's (`riowrite`).
 
 use core::ffi::{c_int, c_void};
 
@@ -107,7 +107,7 @@ pub extern "C" fn riounmap(fd: c_int, start: *mut c_void, _length: usize) -> c_i
     }))
 }
 
-/// `riowrite`: into memory that the peer has mapped. The number of bytes, or -1.
+/// `riowrite`: writes to memory that the peer has mapped. Returns the number of bytes, or -1.
 ///
 /// # Safety
 /// `data` has `length` bytes.

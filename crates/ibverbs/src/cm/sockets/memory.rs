@@ -14,8 +14,7 @@ pub(super) const LOCAL_WRITE: c_int = 1;
 /// `IBV_ACCESS_REMOTE_WRITE`.
 pub(super) const REMOTE_WRITE: c_int = 2;
 
-/// A buffer that a queue pair reaches. The peer may write it at any time, so its bytes are copied and
-/// never borrowed.
+/// A buffer that a queue pair reaches. The peer may write it at any time, so its bytes are copied and never borrowed.
 pub(super) struct Buffer {
     start: *mut u8,
     layout: Layout,
@@ -26,7 +25,7 @@ pub(super) struct Buffer {
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    /// Zeroed, of at least `bytes`.
+    /// Makes a zeroed buffer of at least `bytes`.
     ///
     /// # Safety
     /// `pd` is a domain that outlives the buffer.
@@ -67,7 +66,7 @@ impl Buffer {
         }
     }
 
-    /// Copies out, as far as there is something.
+    /// Copies bytes out of the buffer.
     ///
     /// # Safety
     /// `to` has room for `length` bytes.
@@ -77,7 +76,7 @@ impl Buffer {
         unsafe { libc::memcpy(to.cast(), self.start.add(at).cast(), length) };
     }
 
-    /// Copies in.
+    /// Copies bytes into the buffer.
     ///
     /// # Safety
     /// `from` has `length` bytes.
@@ -87,7 +86,7 @@ impl Buffer {
         unsafe { libc::memcpy(self.start.add(at).cast(), from.cast(), length) };
     }
 
-    /// A copy of some bytes.
+    /// Returns a copy of some bytes.
     pub(super) fn get<const N: usize>(&self, at: usize) -> [u8; N] {
         let mut bytes = [0; N];
         // SAFETY: an array of that length.

@@ -11,15 +11,15 @@ use crate::cm::abi;
 use crate::cm::socket_address::to_c;
 use crate::errno::{Errno, Result};
 
-/// How long a call that may wait does so for a peer that was never sent to. Then the datagram waits alone,
-/// and goes with a later call.
+/// How long a call that may wait does so for a peer that was never sent to. After that the datagram waits alone, and
+/// goes with a later call.
 const FIRST: Duration = Duration::from_millis(100);
-/// The same for a call that may not: a peer that is there is found in a fraction of it.
+/// The same for a call that may not wait: a peer that is there is found in a fraction of this time.
 const FIRST_AT_ONCE: Duration = Duration::from_millis(20);
-/// How long `rclose` waits for what is still here.
+/// How long `rclose` waits for datagrams that have not left.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// The datagrams of a socket that has them.
+/// Returns the datagrams of a datagram socket.
 fn of(state: &mut State) -> Result<(&mut Datagrams, *mut abi::Id)> {
     let id = state.id;
     match &mut state.stage {
@@ -42,7 +42,7 @@ pub(super) unsafe fn bind(socket: &Socket, address: *const libc::sockaddr) -> Re
     unsafe { datagrams.bind(id, address, &sizes) }
 }
 
-/// Says who the peer is; an address without a family says that there is none.
+/// Sets the peer; an address without a family unsets it.
 ///
 /// # Safety
 /// `address` points to a socket address.
@@ -67,7 +67,7 @@ pub(super) unsafe fn connect(socket: &Socket, address: *const libc::sockaddr) ->
     wait_for_peer(socket, to, is_blocking)
 }
 
-/// Waits a little until a peer is found, or nobody is.
+/// Waits a little until a peer is found, or known not to be there.
 fn wait_for_peer(socket: &Socket, to: Address, is_blocking: bool) -> Result<()> {
     let limit = if is_blocking { FIRST } else { FIRST_AT_ONCE };
     let patience = Patience::Until(Instant::now() + limit);
@@ -77,7 +77,7 @@ fn wait_for_peer(socket: &Socket, to: Address, is_blocking: bool) -> Result<()> 
         Ok(datagrams.is_settled(to).then_some(()))
     });
     match settled {
-        // What has not come in time may still come.
+        // An answer that did not come in time may still come.
         Err(Errno(libc::EAGAIN)) => Ok(()),
         other => other,
     }
@@ -129,7 +129,7 @@ pub(super) unsafe fn receive(socket: &Socket, to: Pieces<'_>, flags: c_int) -> R
     })
 }
 
-/// What a call that receives returns.
+/// Returns the size that a receiving call tells.
 pub(super) fn size(taken: &Taken, flags: c_int) -> usize {
     if flags & libc::MSG_TRUNC != 0 {
         taken.length
@@ -186,10 +186,10 @@ pub(super) unsafe fn receive_message(
     }
 }
 
-/// Waits, not for long, until what was sent has left.
+/// Waits a short time until all that was sent has left.
 pub(super) fn finish(socket: &Socket) {
     let patience = Patience::Until(Instant::now() + LINGER);
-    // What has not left by then is lost, as datagrams may be.
+    // Datagrams that have not left by then are lost, as datagrams may be.
     let _left = wait_for(socket, patience, |state| {
         let (datagrams, _) = of(state)?;
         datagrams.process();

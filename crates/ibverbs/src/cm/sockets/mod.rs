@@ -5,8 +5,8 @@
 //!   rrecv ◄─ copy from `receive` ◄─ announced by the immediate data
 //!   half of `receive` read ─► WRITE of its address into the peer's `target` list: room for more
 //! ```
-//! What goes over the wire is what librdmacm's rsockets say, so that either end may be either's. A
-//! socket's number is the descriptor of its event channel. Sockets for datagrams are another matter: see [`datagram`].
+//! The messages on the wire are those of librdmacm's rsockets, so that either end may be librdmacm's. A socket's number
+//! is the descriptor of its event channel. Datagram sockets work differently: see [`datagram`].
 
 pub mod calls;
 mod completions;

@@ -1,4 +1,4 @@
-//! Options of sockets. Most of what programs set has no meaning on a queue pair and is kept or ignored.
+//! Options of sockets. Most options that programs set have no meaning on a queue pair and are kept or ignored.
 
 use core::ffi::{c_int, c_long, c_void};
 
@@ -15,12 +15,12 @@ const RQ_SIZE: c_int = 1;
 const INLINE: c_int = 2;
 const MAP_SIZE: c_int = 3;
 
-/// Bounds of buffers, queues and maps that a program may ask for.
+/// Bounds of the buffers, queues and maps that a program may ask for.
 const BYTES: std::ops::RangeInclusive<i32> = 1 << 14..=1 << 28;
 const REQUESTS: std::ops::RangeInclusive<i32> = 16..=1 << 14;
 const ENTRIES: std::ops::RangeInclusive<i32> = 0..=1 << 12;
 
-/// What was set.
+/// The options that were set.
 #[derive(Clone, Copy)]
 pub(super) struct Options {
     pub(super) sizes: Sizes,
@@ -81,7 +81,7 @@ unsafe fn set(
     match (level, name) {
         (libc::SOL_SOCKET, libc::SO_REUSEADDR) => {
             options.reuse = value;
-            // SAFETY: the socket's own identifier. One that is bound keeps what it has.
+            // SAFETY: the socket's own identifier. An identifier that is bound keeps its setting.
             unsafe { rdma_set_option(id, 0, 1, (&raw mut value).cast(), size_of::<c_int>()) };
         }
         (libc::SOL_SOCKET, libc::SO_RCVBUF) => {

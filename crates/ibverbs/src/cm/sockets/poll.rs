@@ -1,4 +1,4 @@
-//! Waiting: `rpoll`, and what blocking calls do.
+//! Waiting: `rpoll`, and the waits of blocking calls.
 
 use core::ffi::c_int;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use super::table::{Socket, Stage, State, find};
 use crate::errno::{Errno, Result};
 
-/// Looks at a socket before the thread sleeps: a peer on this host answers soon.
+/// Checks of a socket before the thread sleeps: a peer on this host answers soon.
 const LOOKS: u32 = 16;
 
-/// What a socket can do now, as `poll` says it.
+/// Returns what a socket can do now, as events of `poll`.
 fn ready(state: &mut State, wanted: i16) -> i16 {
     state.advance();
     let both = wanted & (libc::POLLIN | libc::POLLOUT);
@@ -53,7 +53,7 @@ fn ready(state: &mut State, wanted: i16) -> i16 {
     }
 }
 
-/// Descriptors that become readable when a socket may have changed; its completions are armed.
+/// Arms the completions; returns the descriptors that become readable when a socket may have changed.
 fn descriptors(state: &mut State) -> Vec<c_int> {
     // SAFETY: the socket's own channels.
     unsafe {
@@ -88,13 +88,13 @@ pub(super) enum Patience {
 }
 
 impl Patience {
-    /// Milliseconds for `poll`.
+    /// Returns the milliseconds for `poll`.
     fn millis(self) -> c_int {
         match self {
             Self::None => 0,
             Self::Until(deadline) => {
                 let left = deadline.saturating_duration_since(Instant::now());
-                // Rounded up, so that the time is over when the milliseconds are.
+                // Rounded up, so that the deadline has passed when the milliseconds have.
                 c_int::try_from(left.as_micros().div_ceil(1000)).unwrap_or(c_int::MAX)
             }
             Self::Endless => -1,
@@ -102,7 +102,7 @@ impl Patience {
     }
 }
 
-/// Waits until `done` gives something. With `may_wait` not set: `EAGAIN` unless it does at once.
+/// Waits until `done` gives a result. Without `may_wait`: `EAGAIN` unless it does at once.
 pub(super) fn wait<R>(
     socket: &Socket,
     may_wait: bool,
@@ -116,7 +116,7 @@ pub(super) fn wait<R>(
     wait_for(socket, patience, done)
 }
 
-/// Waits until `done` gives something; `EAGAIN` if it does not in time.
+/// Waits until `done` gives a result; `EAGAIN` if it does not in time.
 pub(super) fn wait_for<R>(
     socket: &Socket,
     patience: Patience,
@@ -139,7 +139,7 @@ pub(super) fn wait_for<R>(
         }
         let mut state = socket.state.lock();
         let fds = descriptors(&mut state);
-        // Between the last look and the arming something may have come.
+        // Something may have come between the last look and the arming.
         if let Some(result) = done(&mut state)? {
             return Ok(result);
         }
@@ -176,10 +176,10 @@ pub(super) const fn entry(fd: c_int, events: i16) -> libc::pollfd {
     }
 }
 
-/// An entry of a program, and its socket if it is one.
+/// An entry of a program, and its socket if it names one.
 type Asked<'a> = (&'a mut libc::pollfd, Option<Arc<Socket>>);
 
-/// How many entries are ready, without waiting.
+/// Returns how many entries are ready, without waiting.
 fn look(asked: &mut [Asked<'_>]) -> c_int {
     let mut count = 0;
     for (asked, socket) in asked {

@@ -1,11 +1,11 @@
-//! `rselect`, by what `rpoll` does.
+//! `rselect`, built on `rpoll`.
 
 use core::ffi::c_int;
 
 use super::poll::{entry, poll};
 use crate::errno::{Errno, Result};
 
-/// Which events of `poll` stand for the three sets of `select`.
+/// The events of `poll` that stand for the three sets of `select`.
 const SETS: [(i16, i16); 3] = [
     (libc::POLLIN, libc::POLLIN | libc::POLLHUP | libc::POLLERR),
     (libc::POLLOUT, libc::POLLOUT | libc::POLLERR),

@@ -1,4 +1,4 @@
-//! One end of a stream: what may be sent, what has come, and how the peer learns of room.
+//! One end of a stream: what may be sent, what has come, and how the peer is told of room.
 
 mod mapped;
 mod receiving;
@@ -14,9 +14,9 @@ use super::wire::{
 use crate::abi::{Pd, Qp, Wc};
 use crate::errno::Result;
 
-/// Control messages that may be under way, besides those that carry data.
+/// Most control messages under way, besides messages that carry data.
 const CONTROLS: u32 = 4;
-/// `IBV_WC_RECV` and everything that uses up a receive.
+/// `IBV_WC_RECV`: the bit of all operations that use up a receive.
 const RECEIVED: u32 = 1 << 7;
 
 /// Sizes of an end.
@@ -29,10 +29,10 @@ pub(super) struct Sizes {
     pub(super) map: usize,
 }
 
-/// Work of control messages, beyond that of data, whose work names its bytes.
+/// `wr_id` of control messages, beyond those of data, which are numbers of bytes.
 const CONTROL_WORK: u64 = 1 << 32;
 
-/// One end.
+/// One end of a stream.
 pub(super) struct Stream {
     sizes: Sizes,
     qp: *mut Qp,
@@ -48,7 +48,7 @@ pub(super) struct Stream {
     sent: u16,
     may_send: u16,
     target: usize,
-    /// The place that is being filled, once it was taken from the list.
+    /// The peer's list of places, where it is told of room in our buffer.
     remote_targets: RemoteBuffer,
     next_told: u32,
     remote_map: usize,
@@ -119,12 +119,12 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Requests that the queue pair must have room for.
+    /// Returns the numbers of requests that the queue pair must have room for.
     pub(super) const fn requests(sizes: &Sizes) -> (u32, u32) {
         (sizes.sends, sizes.receives + CONTROLS)
     }
 
-    /// What the peer is to be told.
+    /// Returns what the peer is told about this end.
     pub(super) fn introduction(&self) -> Introduction {
         Introduction {
             credits: self.sizes.receives as u16,
@@ -142,7 +142,7 @@ impl Stream {
         }
     }
 
-    /// What the peer told.
+    /// Takes what the peer told about its end.
     pub(super) fn meet(&mut self, peer: &Introduction) {
         self.may_send = peer.credits;
         self.remote_targets = peer.targets;
@@ -222,12 +222,12 @@ impl Stream {
         }
     }
 
-    /// The peer is gone; what has come can still be read.
+    /// Notes that the peer is gone; data that has come can still be read.
     pub(super) fn hang_up(&mut self) {
         (self.connected, self.readable, self.writable) = (false, false, false);
     }
 
-    /// Frees what belongs to completions; the queue pair must be gone.
+    /// Frees the completions; the queue pair must be gone.
     pub(super) fn release(self) {
         self.completions.release();
     }

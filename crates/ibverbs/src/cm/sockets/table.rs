@@ -1,4 +1,4 @@
-//! Which number is which socket.
+//! Sockets by their numbers.
 
 use core::ffi::c_int;
 use std::collections::HashMap;
@@ -15,19 +15,19 @@ use crate::cm::identifier::rdma_destroy_id;
 use crate::cm::qp::rdma_destroy_qp;
 use crate::errno::{Errno, Result};
 
-/// Where a socket stands.
+/// The state of a socket.
 pub(super) enum Stage {
     /// Fresh or bound.
     New,
     /// Waits for calls.
     Listening,
-    /// Has called, or has answered: waits for the other side. The stream is ready.
+    /// Has called or answered, and waits for the other side. The stream is ready.
     Waiting(Box<Stream>),
     /// Messages flow, or did.
     Connected(Box<Stream>),
     /// The attempt to connect failed with this error.
     Failed(c_int),
-    /// A datagram socket, whatever it does.
+    /// A datagram socket, in any state.
     Datagram(Box<Datagrams>),
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Mapped {
 // SAFETY: a region, which may be used from any thread.
 unsafe impl Send for Mapped {}
 
-/// What the lock of a socket protects.
+/// The state that the lock of a socket protects.
 pub(super) struct State {
     pub(super) id: *mut abi::Id,
     pub(super) channel: *mut abi::EventChannel,
@@ -79,7 +79,7 @@ impl Drop for State {
             }
             match std::mem::replace(&mut self.stage, Stage::New) {
                 Stage::Connected(stream) | Stage::Waiting(stream) => stream.release(),
-                // Their questions are identifiers of the channel.
+                // Their questions use identifiers of the channel.
                 Stage::Datagram(datagrams) => drop(datagrams),
                 Stage::New | Stage::Listening | Stage::Failed(_) => {}
             }
@@ -91,12 +91,12 @@ impl Drop for State {
 
 static SOCKETS: LazyLock<Mutex<HashMap<c_int, Arc<Socket>>>> = LazyLock::new(Mutex::default);
 
-/// The socket of a number; `EBADF` if it is none.
+/// Returns the socket of a number; `EBADF` if there is none.
 pub(super) fn find(fd: c_int) -> Result<Arc<Socket>> {
     SOCKETS.lock().get(&fd).cloned().ok_or(Errno(libc::EBADF))
 }
 
-/// Gives a socket its number, that of its channel.
+/// Gives a socket its number, which is its channel's descriptor; returns it.
 pub(super) fn insert(state: State) -> c_int {
     // SAFETY: the socket's own channel.
     let fd = unsafe { (*state.channel).fd };

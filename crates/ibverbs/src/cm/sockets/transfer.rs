@@ -1,4 +1,4 @@
-//! Sending and receiving.
+//! Sending and receiving on sockets.
 
 use core::ffi::{c_int, c_void};
 
@@ -18,7 +18,7 @@ pub(super) fn size(outcome: Result<usize>) -> isize {
     }
 }
 
-/// Takes what the queue pair has done; an error is the end of the stream.
+/// Takes the queue pair's completions; an error is the end of the stream.
 pub(super) fn process(state: &mut State) -> Result<()> {
     if let Stage::Connected(stream) = &mut state.stage
         && stream.process().is_err()
@@ -88,7 +88,7 @@ unsafe fn receive_stream(
         // SAFETY: as promised.
         done += unsafe { stream.receive(to.add(done), length - done, peek) };
         if done > 0 {
-            // The room that it left is told soon.
+            // The peer is told of this room soon.
             let _told = stream.process();
         }
         let enough = if all {
@@ -104,7 +104,7 @@ unsafe fn receive_stream(
     }
 }
 
-/// Does the same for each piece until one is not done wholly.
+/// Does the same for each piece, up to the first that is not done completely.
 ///
 /// # Safety
 /// `pieces` points to that many pieces.
@@ -135,7 +135,7 @@ unsafe fn each(
 }
 
 /// # Safety
-/// `data` has `length` bytes; `to` is null or points to a socket address, of which streams have no need.
+/// `data` has `length` bytes; `to` is null or points to a socket address, which streams do not need.
 unsafe fn send(
     fd: c_int,
     data: *const c_void,
@@ -221,7 +221,7 @@ unsafe fn receive_message(fd: c_int, message: *mut libc::msghdr, flags: c_int) -
     }
 }
 
-/// A message of these pieces.
+/// Makes a message of these pieces.
 fn message(pieces: *const libc::iovec, count: c_int) -> libc::msghdr {
     // SAFETY: numbers and pointers, for which zero is none.
     let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
@@ -247,7 +247,7 @@ entry_points! {
     /// `rsend`.
     rsend(fd: c_int, data: *const c_void, length: usize, flags: c_int) =>
         size(send(fd, data, length, flags, core::ptr::null()));
-    /// `rsendto`: a stream's peer is known.
+    /// `rsendto`: a stream does not need the address, since its peer is known.
     rsendto(fd: c_int, data: *const c_void, length: usize, flags: c_int,
         to: *const libc::sockaddr, _room: libc::socklen_t) =>
         size(send(fd, data, length, flags, to));
@@ -263,7 +263,7 @@ entry_points! {
     /// `rrecv`.
     rrecv(fd: c_int, to: *mut c_void, length: usize, flags: c_int) =>
         size(receive(fd, to, length, flags, core::ptr::null_mut(), core::ptr::null_mut()));
-    /// `rrecvfrom`: a stream's peer is known.
+    /// `rrecvfrom`: a stream does not tell the address, since its peer is known.
     rrecvfrom(fd: c_int, to: *mut c_void, length: usize, flags: c_int,
         from: *mut libc::sockaddr, room: *mut libc::socklen_t) =>
         size(receive(fd, to, length, flags, from, room));

@@ -1,4 +1,4 @@
-//! What rsockets say: the private data of their calls, and immediate data.
+//! The messages of rsockets: the private data of their calls, and immediate data.
 //!
 //! ```text
 //!   immediate   31..29 operation | 28..0 bytes, credits, or which control
@@ -7,13 +7,13 @@
 /// Bytes of [`Introduction`].
 pub(super) const INTRODUCTION_BYTES: usize = 40;
 
-/// Bytes of a place in memory, as the peer writes it.
+/// Bytes of a place in memory, in the form that the peer writes.
 pub(super) const PLACE_BYTES: usize = 16;
 
 /// Bytes of an entry of the map of memory.
 pub(super) const MAPPED_BYTES: usize = 8 + PLACE_BYTES;
 
-/// Places of the peer's buffer that are known at a time.
+/// Places in the peer's buffer that are known at a time.
 pub(super) const PLACES: usize = 2;
 
 const VERSION: u8 = 1;
@@ -31,7 +31,7 @@ pub(super) struct RemoteBuffer {
 }
 
 impl RemoteBuffer {
-    /// As it lies in memory: the sender's byte order, which is the receiver's as well.
+    /// Returns the form in memory: in the sender's byte order, which is the receiver's as well.
     pub(super) fn to_memory(self) -> [u8; PLACE_BYTES] {
         let mut bytes = [0; PLACE_BYTES];
         bytes[..8].copy_from_slice(&self.address.to_ne_bytes());
@@ -68,16 +68,16 @@ impl RemoteBuffer {
     }
 }
 
-/// What each side tells of itself with the call or its answer.
+/// What each side tells about itself with the call or its answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Introduction {
-    /// Messages that it can receive.
+    /// Messages that the side can receive.
     pub(super) credits: u16,
-    /// Entries of its map of memory.
+    /// Entries of the side's map of memory.
     pub(super) map_entries: u8,
-    /// Where it is told of room in the other's buffer; the length counts places.
+    /// Memory where the side is told of room in the other's buffer; the length counts places.
     pub(super) targets: RemoteBuffer,
-    /// The first room in its own.
+    /// The first room in the side's own buffer.
     pub(super) buffer: RemoteBuffer,
 }
 
@@ -97,7 +97,7 @@ impl Introduction {
         bytes
     }
 
-    /// `None` if the peer is none of ours: another version, or of the other byte order.
+    /// Reads an introduction; `None` if the peer has another version or the other byte order.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; INTRODUCTION_BYTES] = bytes.first_chunk()?;
         let order = if cfg!(target_endian = "big") {
@@ -118,7 +118,7 @@ impl Introduction {
     }
 }
 
-/// Size of a map that stands in eight bits.
+/// Returns the size of a map that eight bits stand for.
 pub(super) const fn entries(scale: u8) -> usize {
     if scale <= 128 {
         scale as usize
@@ -127,7 +127,7 @@ pub(super) const fn entries(scale: u8) -> usize {
     }
 }
 
-/// The eight bits for a size, rounded down.
+/// Returns the eight bits for a size, rounded down.
 pub(super) const fn scale(entries: usize) -> u8 {
     if entries <= 128 {
         entries as u8
@@ -147,12 +147,12 @@ pub(super) enum Control {
     Shutdown = 2,
 }
 
-/// What immediate data says.
+/// The meaning of immediate data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Message {
-    /// So many bytes were written.
+    /// This many bytes were written.
     Data(u32),
-    /// So many messages may be sent in all; there may be room for more, too.
+    /// This many messages may be sent in all; there may be room for more, too.
     Credits(u16),
     /// An entry of the map was written.
     Mapped(u16),

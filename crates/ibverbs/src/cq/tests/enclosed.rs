@@ -23,7 +23,7 @@ impl Scene {
         Self { device, memory, mr }
     }
 
-    /// A piece of the region.
+    /// Returns a piece of the region.
     fn buffer(&self, offset: u64, length: u32) -> Buffer {
         // SAFETY: a region that is there when this is called.
         let (start, lkey) = unsafe { ((*self.mr).addr as u64, (*self.mr).lkey) };
@@ -41,7 +41,7 @@ impl Scene {
         super::show(ring, &[entry]);
     }
 
-    /// What the program finds there, which the library wrote.
+    /// Returns what the program finds there, which the library wrote.
     fn found(&self, range: core::ops::Range<usize>) -> Vec<u8> {
         let start = core::hint::black_box(self.memory.as_ptr());
         // SAFETY: the box is alive.
@@ -124,7 +124,7 @@ fn a_range_beyond_its_region_is_left_alone() {
     assert_eq!(scene.found(0..2), b"ab");
 }
 
-/// The memory of a queue pair that is gone may be the program's again.
+/// The memory of a destroyed queue pair may be the program's again.
 #[test]
 fn what_a_destroyed_queue_pair_received_stays_out_and_that_of_others_does_not() {
     let scene = Scene::new();

@@ -24,7 +24,7 @@ impl Served {
         Self { qp, completions }
     }
 
-    /// Carries out what was posted, with a completion for each: how many.
+    /// Carries out posted requests, with a completion for each; returns how many.
     fn carry_out(&mut self) -> u32 {
         let count = self.qp.carry_out();
         let entry = Completion {
@@ -40,7 +40,7 @@ impl Served {
     }
 }
 
-/// The order of a queue pair holds, and that of completions.
+/// The order of a queue pair holds, and so does that of completions.
 #[test]
 fn nothing_overtakes_what_the_daemon_has() {
     let scene = Scene::new();
@@ -67,7 +67,7 @@ fn nothing_overtakes_what_the_daemon_has() {
     assert_eq!(served.qp.carry_out(), 2, "a send without completion");
 }
 
-/// What was received pays for nothing that was sent.
+/// A completion of a receive does not count as one of a send.
 #[test]
 fn completions_of_receives_are_not_those_of_sends() {
     let scene = Scene::new();
@@ -103,7 +103,7 @@ fn a_full_completion_queue_takes_no_more() {
     assert_eq!(qp.carry_out(), 1);
 }
 
-/// One that was taken back is asked for again; one that was refused only after the queue pair changed.
+/// A grant that was taken back is asked for again; a grant that was refused, only after the queue pair changed.
 #[test]
 fn grants_end_and_refusals_stay() {
     let scene = Scene::new();

@@ -1,5 +1,4 @@
-//! Each operation as `ibv_post_send` and as `ibv_wr_*` are told it, with operands that differ in every
-//! byte.
+//! Each operation as `ibv_post_send` and `ibv_wr_*` get it, with operands that differ in every byte.
 
 use core::ffi::c_uint;
 
@@ -18,12 +17,12 @@ pub(super) const TARGET: u32 = 0x0051_5253;
 pub(super) const QKEY: u32 = 0x6162_6364;
 const WINDOW_RIGHTS: c_uint = access::REMOTE_READ | access::REMOTE_WRITE;
 
-/// What requests point to.
+/// Objects that requests point to.
 pub(super) struct Objects {
     pub(super) ah: *mut abi::Ah,
     pub(super) mw: *mut abi::Mw,
     pub(super) mr: *mut abi::Mr,
-    /// Registered.
+    /// Buffers in registered memory.
     pub(super) sges: [abi::Sge; 2],
 }
 

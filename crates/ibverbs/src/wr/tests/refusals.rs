@@ -1,4 +1,4 @@
-//! What is refused between start and complete leaves nothing behind.
+//! Requests that are refused between start and complete leave nothing behind.
 
 use core::ffi::{c_int, c_uint, c_void};
 use core::ptr::null_mut;
@@ -11,7 +11,7 @@ use crate::fake_daemon::TestDevice;
 use crate::fake_daemon::objects::{CAPACITY, TestQp};
 use crate::send::RTS;
 
-/// Something that a program does between start and complete.
+/// A call that a program makes between start and complete.
 type Step = fn(&abi::QpEx, *mut abi::QpEx);
 
 /// Starts, does the steps and completes.
@@ -46,7 +46,7 @@ const TOO_LONG: Step = |ex, qp| {
     let bytes = [0u8; CAPACITY.max_inline_data as usize + 1];
     call!(ex.wr_set_inline_data(qp, bytes.as_ptr() as *mut c_void, bytes.len()));
 };
-/// The second length and the first come to less than one together, if they are added carelessly.
+/// Both lengths together come to 0, if they are added without a check.
 const OVERFLOWING: Step = |ex, qp| {
     let bytes = [0u8; 8];
     let piece = |length| abi::DataBuf {
@@ -125,7 +125,7 @@ fn nothing_is_built_before_the_state_ready_to_send() {
     }
 }
 
-/// Inline data are copied by the call: the program may write its memory again when it returns.
+/// The call copies inline data: the program may write its memory again when it returns.
 #[test]
 fn inline_data_are_as_they_were_at_the_call() {
     let device = TestDevice::open();

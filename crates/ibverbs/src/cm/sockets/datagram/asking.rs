@@ -1,4 +1,4 @@
-//! Questions for peers: each is an identifier of its own, until the answer.
+//! Questions for peers: each has an identifier of its own, until the answer.
 //!
 //! ```text
 //!   ask ──► address ──► route ──► SIDR question ──► Established: a queue pair and an address handle
@@ -23,9 +23,9 @@ use crate::cm::socket_address::to_c;
 use crate::errno::{Errno, Result};
 use vrdma_provider::cm::{EventKind, family, space};
 
-/// Questions that are under way at a time; who needs more waits.
+/// Most questions under way at a time; further ones wait.
 const QUESTIONS_MAX: usize = 16;
-/// Milliseconds that finding the way may take.
+/// Milliseconds that resolving an address or a route may take.
 const PATIENCE: c_int = 2000;
 
 /// A question that is under way.
@@ -34,7 +34,7 @@ pub(super) struct Question {
     of: Address,
 }
 
-/// What an event said, after it was acknowledged.
+/// The content of an event, after it was acknowledged.
 struct Arrived {
     kind: u32,
     status: c_int,
@@ -71,7 +71,7 @@ unsafe fn hear(channel: *mut abi::EventChannel) -> Result<Arrived> {
 }
 
 impl Datagrams {
-    /// Asks where a peer is, if it is time and there is room; what comes of it is told by events.
+    /// Asks where a peer is, if it is time and there is room; events tell the result.
     pub(super) fn ask(&mut self, of: Address) {
         let now = Instant::now();
         if self.questions.len() >= QUESTIONS_MAX || !self.peers.of(of).wants_question(now) {
@@ -109,7 +109,7 @@ impl Datagrams {
             endpoint.map(|endpoint| to_c(&endpoint))
         };
         let mut to = named(of).ok_or(Errno(libc::EAFNOSUPPORT))?;
-        // A port of its own: the socket's is taken by the socket.
+        // The question gets a port of its own: the socket has taken its port.
         let own = self.own_address().map(|own| Address { port: 0, ..own });
         let mut from = own.and_then(named);
         let from = from.as_mut().map_or(core::ptr::null_mut(), |from| {
@@ -119,9 +119,9 @@ impl Datagrams {
         check(unsafe { rdma_resolve_addr(id, from, (&raw mut to).cast(), PATIENCE) })
     }
 
-    /// Takes the events that wait.
+    /// Takes the events that are there.
     pub(in crate::cm::sockets) fn advance(&mut self) {
-        // Without questions nothing is told but ends of adapters, which queue pairs tell as well.
+        // Without questions, events only tell of ends of adapters, which queue pairs tell as well.
         while !self.questions.is_empty() {
             // SAFETY: the socket's own channel, which does not block.
             let Ok(heard) = (unsafe { hear(self.channel) }) else {
@@ -151,7 +151,7 @@ impl Datagrams {
         unsafe { rdma_destroy_id(question.id) };
     }
 
-    /// The way at the end, nothing before.
+    /// Takes the next step; returns the way to the peer after the last.
     fn next_step(&self, heard: &Arrived, of: Address) -> Result<Option<PeerHandle>> {
         let is = |kind: EventKind| heard.kind == kind as u32;
         match heard.status {
@@ -165,7 +165,7 @@ impl Datagrams {
             if is(EventKind::AddressResolved) {
                 rdma_resolve_route(heard.id, PATIENCE)
             } else if is(EventKind::RouteResolved) {
-                // It has no queue pair: only the question counts.
+                // The identifier has no queue pair: only the question counts.
                 let mut nothing: abi::ConnParam = core::mem::zeroed();
                 rdma_connect(heard.id, &raw mut nothing)
             } else if is(EventKind::Established) {
@@ -207,12 +207,12 @@ impl Datagrams {
             let whole = [piece(&data)];
             // SAFETY: bytes of ours.
             let data = unsafe { Pieces::new(&whole) };
-            // What finds no slot or is too long is lost, as datagrams may be.
+            // A datagram that finds no slot or is too long is lost, as datagrams may be.
             let _sent = self.post(of, &data);
         }
     }
 
-    /// Nobody is there, or nobody answers: then one who was there before may still be.
+    /// Handles a question in vain. If no answer came at all, a peer that was there before may still be.
     fn gone(&mut self, of: Address, error: Errno) {
         let (now, peer) = (Instant::now(), self.peers.of(of));
         if error == Errno(libc::ECONNREFUSED) {

@@ -1,4 +1,4 @@
-//! What stands in front of a datagram: the address that its sender's socket is bound to.
+//! The header in front of a datagram: the address that its sender's socket is bound to.
 //!
 //! ```text
 //!   0 IP version, 4 or 6 | 1 bytes of the header, 8 or 24 | 2..4 port | 4..8 IPv4 address
@@ -9,12 +9,12 @@ use vrdma_provider::cm::{Endpoint, family};
 
 /// Bytes of the longest header.
 pub(super) const HEADER_MAX: usize = 24;
-/// And of one with an IPv4 address.
+/// Bytes of a header with an IPv4 address.
 const SHORT: usize = 8;
 
 const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 
-/// Where a socket is. An IPv4 address is as in a GID.
+/// The address and port of a socket. An IPv4 address is as in a GID.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(in crate::cm::sockets) struct Address {
     pub(in crate::cm::sockets) gid: [u8; 16],
@@ -22,7 +22,7 @@ pub(in crate::cm::sockets) struct Address {
 }
 
 impl Address {
-    /// `None` if it is none.
+    /// Converts an endpoint; `None` if it has no address.
     pub(in crate::cm::sockets) fn of(endpoint: &Endpoint) -> Option<Self> {
         let port = endpoint.port;
         match endpoint.family {
@@ -43,7 +43,7 @@ impl Address {
         self.gid[..12] == MAPPED
     }
 
-    /// As a socket of a family calls it; `None` if it cannot.
+    /// Returns the address as sockets of a family name it; `None` if they cannot.
     pub(in crate::cm::sockets) fn endpoint(&self, of: u16) -> Option<Endpoint> {
         let mut endpoint = Endpoint {
             family: of,
@@ -61,12 +61,12 @@ impl Address {
         Some(endpoint)
     }
 
-    /// Bytes of its header.
+    /// Returns the length of the header for this address.
     pub(super) fn header_bytes(&self) -> usize {
         if self.is_v4() { SHORT } else { HEADER_MAX }
     }
 
-    /// Its header; [`Address::header_bytes`] of it count.
+    /// Returns the header; its first [`Address::header_bytes`] count.
     pub(super) fn header(&self) -> [u8; HEADER_MAX] {
         let mut bytes = [0; HEADER_MAX];
         bytes[1] = self.header_bytes() as u8;
@@ -81,8 +81,7 @@ impl Address {
         bytes
     }
 
-    /// The sender's, of a datagram of so many bytes, of which these are the first; `None` if it has no
-    /// header.
+    /// Returns the sender's address, from the first bytes of a datagram of `bytes` bytes; `None` if it has no header.
     pub(super) fn of_header(first: &[u8; HEADER_MAX], bytes: usize) -> Option<Self> {
         let port = u16::from_be_bytes([first[2], first[3]]);
         let length = usize::from(first[1]);

@@ -1,4 +1,4 @@
-//! Whom a socket talks to, and how each is reached.
+//! The peers that a socket talks to, and how each is reached.
 //!
 //! ```text
 //!   Unknown ── asks ──► Known ── asks again, now and then or in doubt ──► Known
@@ -13,28 +13,28 @@ use super::header::Address;
 use crate::abi::Ah;
 use crate::address::ibv_destroy_ah;
 
-/// Peers that are remembered; the one that was longest not sent to is forgotten for a new one.
+/// Most peers that are remembered; for a new one, the peer that was not sent to for longest is forgotten.
 const PEERS_MAX: usize = 1024;
 
-/// Datagrams of one peer that wait until it is found.
+/// Most datagrams to one peer that wait until it is found.
 const WAITING_MAX: usize = 8;
 
-/// A peer may have ended and another come in its place: it is asked for again so often.
+/// Time after which a peer is asked for again: it may have ended, and another come in its place.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// So long after an answer nobody asks again, whatever strangers send.
+/// Time after an answer in which the peer is not asked for again, whatever strangers send.
 const REST: Duration = Duration::from_millis(100);
 
 /// How a peer is reached.
 pub(super) struct PeerHandle {
     handle: *mut Ah,
-    /// Which of the socket's.
+    /// The socket's station that reaches it.
     pub(super) station: usize,
     pub(super) qpn: u32,
     pub(super) qkey: u32,
-    /// Where it really is, if it is called by the loopback address.
+    /// The peer's real address, if it is called by the loopback address.
     pub(super) at: Address,
-    /// The own address on the way.
+    /// The socket's own address on the way.
     pub(super) own: [u8; 16],
 }
 
@@ -68,18 +68,18 @@ impl PeerHandle {
 
 impl Drop for PeerHandle {
     fn drop(&mut self) {
-        // SAFETY: this one's own; requests that were posted have copies.
+        // SAFETY: the peer's own handle; requests that were posted have copies.
         unsafe { ibv_destroy_ah(self.handle) };
     }
 }
 
-/// Who is sent to.
+/// A peer that datagrams are sent to.
 #[derive(Default)]
 pub(super) struct Peer {
     pub(super) way: Option<PeerHandle>,
-    /// A question for it is under way.
+    /// Whether a question for it is under way.
     pub(super) is_asked: bool,
-    /// Another queue pair than the known one has sent in its name.
+    /// Whether another queue pair than the known one has sent in its name.
     doubted: bool,
     answered: Option<Instant>,
     waiting: VecDeque<Vec<u8>>,
@@ -87,7 +87,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Whether it is time to ask where it is.
+    /// Whether it is time to ask where the peer is.
     pub(super) fn wants_question(&self, now: Instant) -> bool {
         let Some(answered) = self.answered else {
             return !self.is_asked;
@@ -97,7 +97,7 @@ impl Peer {
         !self.is_asked && is_stale && age >= REST
     }
 
-    /// Whether nobody was there the last time.
+    /// Whether no peer was there the last time.
     pub(super) fn is_gone(&self) -> bool {
         self.way.is_none() && self.answered.is_some()
     }
@@ -119,13 +119,13 @@ impl Peer {
         std::mem::take(&mut self.waiting)
     }
 
-    /// What became of a question.
+    /// Notes the answer to a question.
     pub(super) fn answer(&mut self, way: Option<PeerHandle>, now: Instant) {
         (self.way, self.answered) = (way, Some(now));
         (self.is_asked, self.doubted) = (false, false);
     }
 
-    /// The question was in vain; what was known stays.
+    /// Notes that a question was in vain; what was known stays.
     pub(super) fn unanswered(&mut self, now: Instant) {
         let way = self.way.take();
         self.answer(way, now);
@@ -137,17 +137,17 @@ impl Peer {
 pub(super) struct Peers {
     all: HashMap<Address, Peer>,
     uses: u64,
-    /// Those that have become doubtful, to be asked for.
+    /// Peers that have become doubtful, to be asked for.
     doubted: Vec<Address>,
 }
 
 impl Peers {
-    /// One who is to be sent to.
+    /// Returns the peer at an address, which is to be sent to.
     pub(super) fn of(&mut self, address: Address) -> &mut Peer {
         if self.all.len() >= PEERS_MAX && !self.all.contains_key(&address) {
             let idle = self.all.iter().filter(|(_, peer)| !peer.is_asked);
             let oldest = idle.min_by_key(|(_, peer)| peer.used).map(|(of, _)| *of);
-            // Few are asked for at a time, so there is one.
+            // Few are asked for at a time, so there is an idle one.
             oldest.and_then(|oldest| self.all.remove(&oldest));
         }
         self.uses += 1;
@@ -160,8 +160,8 @@ impl Peers {
         self.all.get(address)
     }
 
-    /// Whether a datagram of this sender is to be taken: of somebody known, only from the queue pair that
-    /// it is known by. Another's makes it doubtful.
+    /// Whether a datagram of this sender is accepted. From a known peer, only its known queue pair is; another queue
+    /// pair makes the peer doubtful.
     pub(super) fn trust(&mut self, from: &Address, qpn: u32) -> bool {
         let Some(peer) = self.all.get_mut(from) else {
             return true;
@@ -174,12 +174,12 @@ impl Peers {
         same
     }
 
-    /// Those who have become doubtful since the last time.
+    /// Returns the peers that have become doubtful since the last call.
     pub(super) fn take_doubted(&mut self) -> Vec<Address> {
         std::mem::take(&mut self.doubted)
     }
 
-    /// Forgets all ways: their adapters are gone.
+    /// Forgets all peers: their adapters are gone.
     pub(super) fn clear(&mut self) {
         self.all.clear();
     }

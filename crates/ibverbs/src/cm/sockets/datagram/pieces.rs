@@ -16,7 +16,7 @@ impl<'a> Pieces<'a> {
         Self(pieces)
     }
 
-    /// Those of a call.
+    /// Takes the pieces of a call.
     ///
     /// # Safety
     /// `pieces` points to that many, for which [`Pieces::new`]'s conditions hold.
@@ -39,8 +39,8 @@ impl<'a> Pieces<'a> {
         lengths.fold(0, usize::saturating_add)
     }
 
-    /// Does something with each piece, up to so many bytes in all: how many went before, where it is, its
-    /// length. How many bytes it were.
+    /// Calls `act` for each piece, up to `most` bytes in all, with the bytes before it, its address and its length.
+    /// Returns the number of bytes.
     pub(super) fn each(&self, most: usize, mut act: impl FnMut(usize, *mut u8, usize)) -> usize {
         let mut done = 0;
         for piece in self.0 {
@@ -53,7 +53,7 @@ impl<'a> Pieces<'a> {
         done
     }
 
-    /// A copy of them, of so many bytes at most.
+    /// Returns a copy of the pieces, of `most` bytes at most.
     pub(super) fn copied(&self, most: usize) -> Vec<u8> {
         let mut bytes = vec![0; self.length().min(most)];
         let room = bytes.as_mut_ptr();
@@ -65,7 +65,7 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// Bytes of ours as a piece.
+/// Returns bytes of ours as a piece.
 pub(super) fn piece(bytes: &[u8]) -> libc::iovec {
     libc::iovec {
         iov_base: bytes.as_ptr().cast_mut().cast(),

@@ -1,4 +1,4 @@
-//! Where a datagram socket is, and what addresses it knows.
+//! The address of a datagram socket, and the addresses that it understands.
 
 use core::ffi::c_int;
 use std::net::Ipv6Addr;
@@ -17,7 +17,7 @@ use crate::errno::{Errno, Result};
 use vrdma_provider::cm::{Endpoint, Offer};
 
 impl Datagrams {
-    /// An address of a program as one of this socket's family.
+    /// Converts a program's address to one of this socket's family.
     ///
     /// # Safety
     /// `address` points to a socket address.
@@ -32,7 +32,7 @@ impl Datagrams {
         fits.then_some(found).ok_or(Errno(libc::EAFNOSUPPORT))
     }
 
-    /// Takes an address and a port, and is there from now on.
+    /// Binds to an address and a port, and is found there from now on.
     ///
     /// # Safety
     /// `address` points to a socket address, and `id` is the socket's.
@@ -54,7 +54,7 @@ impl Datagrams {
                 let station = Station::open(adapter, sizes)?;
                 match self.offer(id, &station) {
                     Ok(()) => self.stations.push(station),
-                    // It has come since the identifier was bound.
+                    // The adapter has come since the identifier was bound.
                     Err(Errno(libc::ENODEV)) => {}
                     Err(error) => return Err(error),
                 }
@@ -94,7 +94,7 @@ impl Datagrams {
         unsafe { self.bind(id, (&raw const any).cast(), sizes) }
     }
 
-    /// The one address that it is bound to, if it is one.
+    /// Returns the one address that the socket is bound to, if it is one.
     pub(super) fn own_address(&self) -> Option<Address> {
         let is_one = |own: &Address| {
             let address = Ipv6Addr::from(own.gid).to_canonical();
@@ -103,7 +103,8 @@ impl Datagrams {
         self.bound.filter(is_one)
     }
 
-    /// The own address as its peer sees it; any address if there is no peer, and no port before it is bound.
+    /// Returns the socket's address as its peer sees it; any address if there is no peer, and no port before it is
+    /// bound.
     pub(in crate::cm::sockets) fn name(&self) -> Endpoint {
         let any = Endpoint {
             family: self.family,

@@ -9,7 +9,7 @@ use crate::errno::{Errno, Result};
 use crate::qp::ibv_create_qp;
 use crate::qp_state::{ibv_destroy_qp, ibv_modify_qp};
 
-/// `RDMA_UDP_QKEY`: that of all datagram sockets.
+/// `RDMA_UDP_QKEY`: the key of all datagram sockets.
 const QKEY: u32 = 0x0123_4567;
 
 /// `IBV_QPT_UD`.
@@ -79,7 +79,7 @@ impl QueuePair {
 
 impl Drop for QueuePair {
     fn drop(&mut self) {
-        // SAFETY: made by `new`, and nobody uses it or its completions any more.
+        // SAFETY: made by `new`; nobody uses the queue pair or its completions any more.
         unsafe {
             ibv_destroy_qp(self.qp);
             ManuallyDrop::take(&mut self.completions).release();

@@ -4,8 +4,8 @@
 //!   slot of `send`     header | data                    free ─► under way ─► free
 //!   slot of `receive`  GRH (40) | header | data         posted ─► arrived ─► read ─► posted
 //! ```
-//! A slot takes the longest datagram of the adapter. When all are taken, further ones are dropped by the
-//! adapter: a datagram without a receive.
+//! A slot takes the longest datagram of the adapter. When all slots are taken, the adapter drops further datagrams, as
+//! it does without a receive.
 
 use core::ffi::c_int;
 use std::collections::VecDeque;
@@ -28,16 +28,16 @@ use vrdma_provider::message::Name;
 
 /// Slots of one direction.
 const SLOTS: std::ops::RangeInclusive<usize> = 16..=4096;
-/// Bytes in front of what was sent.
+/// Bytes in front of a received datagram.
 const GRH_BYTES: usize = 40;
 
 /// `IBV_WR_SEND` and `IBV_SEND_SIGNALED`.
 const SEND: u32 = 2;
 const SIGNALED: u32 = 2;
-/// `IBV_WC_WR_FLUSH_ERR`: the queue pair is over.
+/// `IBV_WC_WR_FLUSH_ERR`: the queue pair has ended.
 const FLUSHED: u32 = 5;
 
-/// Work of receives; that of sends is the slot alone.
+/// Bit of the `wr_id` of receives; the `wr_id` of a send is its slot alone.
 const RECEIVE: u64 = 1 << 32;
 
 /// A datagram that waits for the program.
@@ -50,7 +50,7 @@ pub(super) struct Arrived {
     pub(super) from: Address,
 }
 
-/// One adapter's. The queue pair goes before what it reaches.
+/// The socket's part at one adapter. The queue pair is dropped before the memory that it reaches.
 pub(super) struct Station {
     pub(super) context: *mut Context,
     pair: QueuePair,
@@ -70,7 +70,7 @@ fn slots(bytes: usize, stride: usize, most: u32) -> usize {
 }
 
 impl Station {
-    /// At an adapter that identifiers use.
+    /// Opens a station at an adapter that identifiers use.
     pub(super) fn open(opened: &Opened, sizes: &Sizes) -> Result<Self> {
         // SAFETY: devices of identifiers stay open.
         let device = unsafe { OpenDevice::of(opened.context)? };
@@ -131,10 +131,10 @@ impl Station {
         }
     }
 
-    /// Takes completions; only datagrams that are `wanted` of their sender's address and queue pair stay.
+    /// Takes completions; keeps only datagrams that are `wanted`, by their sender's address and queue pair.
     pub(super) fn process(&mut self, mut wanted: impl FnMut(&Address, u32) -> bool) -> Result<()> {
         let mut batch = [Wc::default(); BATCH];
-        // Strangers may send for ever: after each slot was looked at once, the program goes on.
+        // Strangers may send for ever: once each slot was looked at, the program goes on.
         for _ in 0..=2 * *SLOTS.end() / BATCH {
             let count = self.pair.completions.poll(&mut batch)?;
             for completion in &batch[..count] {
@@ -169,7 +169,7 @@ impl Station {
         }
     }
 
-    /// What lies in a slot; `None` if it is no datagram of a socket at the address that it names.
+    /// Returns the datagram in a slot; `None` if it was not sent by a socket at the address that it names.
     fn arrival(&self, slot: usize, completion: &Wc) -> Option<Arrived> {
         let bytes = (completion.byte_len as usize).checked_sub(GRH_BYTES)?;
         if completion.status != 0 || bytes + GRH_BYTES > self.stride {
@@ -193,7 +193,7 @@ impl Station {
         self.arrived.front().copied()
     }
 
-    /// Copies a datagram out, as far as there is room; how many bytes.
+    /// Copies a datagram out, as far as there is room; returns how many bytes.
     pub(super) fn read(&self, arrived: &Arrived, to: &Pieces<'_>) -> usize {
         let at = arrived.slot * self.stride + arrived.skip;
         to.each(arrived.length, |done, to, count| {
@@ -202,7 +202,7 @@ impl Station {
         })
     }
 
-    /// The first that has come is done with.
+    /// Drops the first datagram that has come.
     pub(super) fn drop_first(&mut self) -> Result<()> {
         match self.arrived.pop_front() {
             Some(arrived) => self.post_receive(arrived.slot),
@@ -210,7 +210,7 @@ impl Station {
         }
     }
 
-    /// Drops what has come from others.
+    /// Drops datagrams from senders that are not `wanted`.
     pub(super) fn keep_only(&mut self, wanted: impl Fn(&Address) -> bool) -> Result<()> {
         let (kept, dropped) = std::mem::take(&mut self.arrived)
             .into_iter()
@@ -276,13 +276,13 @@ impl Station {
         }
     }
 
-    /// The descriptor that becomes readable with the next completion.
+    /// Arms the completions; returns the descriptor that becomes readable with the next one.
     pub(super) fn arm(&self) -> c_int {
         self.pair.completions.arm();
         self.pair.completions.fd()
     }
 
-    /// Takes the notification of a descriptor, if it is this one's.
+    /// Takes the notification of a descriptor, if it is this station's.
     pub(super) fn woken(&mut self, fd: c_int) {
         if self.pair.completions.fd() == fd {
             self.pair.completions.notified();

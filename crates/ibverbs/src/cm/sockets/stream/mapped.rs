@@ -9,7 +9,7 @@ use crate::abi::Sge;
 use crate::errno::{Errno, Result};
 
 impl Stream {
-    /// Writes into the peer's mapped memory; how many bytes went.
+    /// Writes into the peer's mapped memory; returns the number of bytes written.
     ///
     /// # Safety
     /// `data` has `length` bytes.
@@ -39,7 +39,7 @@ impl Stream {
         Ok(count)
     }
 
-    /// The rest of the peer's mapped memory from an offset on.
+    /// Returns the rest of the peer's mapped memory from an offset on.
     fn mapped(&self, offset: u64) -> Option<RemoteBuffer> {
         (0..entries(scale(self.sizes.map))).find_map(|index| {
             let at = PLACES * PLACE_BYTES + index * MAPPED_BYTES;
@@ -85,7 +85,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Entries of the peer's map that are free for ours.
+    /// Returns how many entries the peer's map has for our memory.
     pub(in crate::cm::sockets) fn map_entries(&self) -> usize {
         self.remote_map
     }

@@ -1,4 +1,4 @@
-//! What has come: data for the program, and receives for what is to come.
+//! Data that has come, and receives for data to come.
 
 use super::Stream;
 use crate::abi::RecvWr;
@@ -25,7 +25,7 @@ impl Stream {
         !self.messages.is_empty()
     }
 
-    /// Takes bytes that have come; how many there were. With `peek` they stay.
+    /// Takes bytes that have come; returns how many. With `peek` they stay.
     ///
     /// # Safety
     /// `to` has room for `length` bytes.
@@ -40,7 +40,7 @@ impl Stream {
             let Some(message) = self.messages.get(index).map(|bytes| *bytes as usize) else {
                 break;
             };
-            // A message does not cross the end of the buffer, unless the peer says so.
+            // A message does not cross the end of the buffer, unless the peer says that it does.
             let to_end = self.sizes.receive_bytes - at;
             let count = message.min(length - done).min(to_end);
             // SAFETY: as promised.

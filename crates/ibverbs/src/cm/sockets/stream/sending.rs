@@ -1,4 +1,4 @@
-//! What an end says: data into the peer's room, and that there is room here.
+//! Messages of an end: data into the peer's room, and that there is room here.
 
 use super::super::wire::{Control, Message, PLACE_BYTES, PLACES, RemoteBuffer};
 use super::{CONTROL_WORK, CONTROLS, Stream};
@@ -55,12 +55,12 @@ impl Stream {
             && self.place(self.target).length > 0
     }
 
-    /// Whether nothing that was sent is still under way.
+    /// Whether nothing that was sent is under way any more.
     pub(in crate::cm::sockets) fn all_sent(&self) -> bool {
         self.send_slots == self.sizes.sends - CONTROLS && self.controls == CONTROLS
     }
 
-    /// Sends the front of some bytes; how many went.
+    /// Sends the front of some bytes; returns how many.
     ///
     /// # Safety
     /// `data` has `length` bytes.
@@ -83,7 +83,7 @@ impl Stream {
         let to = (place.address, place.key);
         place.address += count as u64;
         place.length -= count as u32;
-        // Before the message: once it is out, the peer may write a new place there at any time.
+        // Set before the message is posted: after that the peer may write a new place there at any time.
         self.set_place(self.target, place);
         self.post(count as u64, OPCODE_WRITE_IMM, 0, to, Some(sge), said)?;
         self.send_slots -= 1;
@@ -96,7 +96,7 @@ impl Stream {
         Ok(count)
     }
 
-    /// Says a control message.
+    /// Sends a control message.
     pub(in crate::cm::sockets) fn control(&mut self, control: Control) -> Result<()> {
         if self.controls == 0 {
             return Err(Errno(libc::EAGAIN));
@@ -126,7 +126,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Tells the peer of room, if there is much of it or it may soon send no more messages.
+    /// Tells the peer of room, if there is much of it, or if the peer may soon send no more messages.
     pub(super) fn give_credits(&mut self) -> Result<()> {
         let half = self.sizes.receive_bytes / 2;
         let has_room = self.free_bytes >= half;
