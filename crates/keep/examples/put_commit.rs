@@ -20,7 +20,7 @@ fn main() {
     }
 }
 
-/// Of so many puts of records of this length, and one commit.
+/// Returns the cost of putting `records` records of `bytes` bytes each, and one commit.
 fn cost(bytes: usize, records: u64) -> f64 {
     let area = Area::create(CAPACITY).expect("memory for the area");
     let mut store = Store::open(area.as_fd()).expect("an area").store;

@@ -1,6 +1,7 @@
-//! The descriptors that a worker finds open: those of the workers before it.
+//! The descriptors that a worker finds open: those of earlier workers.
 //!
-//! None of them is asked anything that a file system would answer, since one that a client serves may do so when it likes.
+//! No descriptor is asked anything that its file system would answer: a file system that a client serves may answer
+//! whenever it likes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -21,25 +22,25 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, getsockname};
 const PATIENCE: Duration = Duration::from_millis(200);
 const STDIO: std::ops::RangeInclusive<RawFd> = 0..=2;
 
-/// Open descriptors that nobody owns yet. What is dropped unclaimed stays open.
+/// Open descriptors that nobody owns yet. A descriptor that is dropped unclaimed stays open.
 #[derive(Debug)]
 pub struct Inherited {
     numbers: BTreeSet<RawFd>,
-    /// Those that were given, by the numbers that they are asked for by.
+    /// Descriptors from elsewhere, by the numbers under which they are claimed.
     given: BTreeMap<RawFd, OwnedFd>,
 }
 
-/// What became of descriptors that nobody claimed.
+/// Result of closing the descriptors that nobody claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rest {
-    /// How many there were.
+    /// Number of these descriptors.
     pub count: usize,
-    /// Whether all are closed. If not, a thread is still at it.
+    /// Whether all are closed. If not, a thread is still closing them.
     pub is_closed: bool,
 }
 
 impl Inherited {
-    /// All that is open and not in `except`, nor standard input, output or error.
+    /// Takes all descriptors that are open and not in `except`, nor standard input, output or error.
     ///
     /// # Safety
     /// Nothing in this process owns an open descriptor that is not in `except`, and no other thread
@@ -57,7 +58,7 @@ impl Inherited {
         }
     }
 
-    /// Descriptors that came some other way, each with the number that it is known by.
+    /// Takes descriptors from elsewhere, each with the number that it is known by.
     pub fn given(given: BTreeMap<RawFd, OwnedFd>) -> Self {
         Self {
             numbers: BTreeSet::new(),
@@ -65,7 +66,7 @@ impl Inherited {
         }
     }
 
-    /// The descriptor with this number, the first time that somebody asks for it.
+    /// Returns the descriptor with this number, the first time that it is claimed.
     pub fn claim(&mut self, number: RawFd) -> Option<OwnedFd> {
         if let Some(given) = self.given.remove(&number) {
             return Some(given);
@@ -76,8 +77,8 @@ impl Inherited {
         is_there.then(|| unsafe { OwnedFd::from_raw_fd(number) })
     }
 
-    /// Those that listen at a path, by that. Who connected since the worker before ended waits there. Of two sockets at one
-    /// path, neither is given: which of them is reached cannot be told.
+    /// Returns the Unix sockets that listen at a path, by path. Connections made since the earlier worker ended wait in
+    /// them. If two sockets have the same path, neither is returned: there is no telling which of them clients reach.
     pub fn take_listeners(&mut self) -> BTreeMap<PathBuf, OwnedFd> {
         let mut sockets = BTreeMap::<PathBuf, Vec<(u64, RawFd)>>::new();
         let mut note = |number: RawFd, fd: BorrowedFd<'_>| {
@@ -105,12 +106,12 @@ impl Inherited {
         listeners
     }
 
-    /// None.
+    /// No descriptors.
     pub fn none() -> Self {
         Self::of_numbers(BTreeSet::new())
     }
 
-    /// Those with these numbers, apart from the others.
+    /// Splits off the descriptors with these numbers.
     pub fn split(&mut self, numbers: impl IntoIterator<Item = RawFd>) -> Self {
         let mut apart = Self::none();
         for number in numbers {
@@ -123,8 +124,9 @@ impl Inherited {
         apart
     }
 
-    /// Closes what was not claimed, and waits for it, but not long: a thread does it, since `close` may take as long as
-    /// the sender of a descriptor likes. What has an address that the next worker wants comes first.
+    /// Closes all unclaimed descriptors, and waits for that, but not long: a thread closes them, since `close` may take
+    /// as long as the sender of a descriptor likes. Descriptors with an address that the next worker needs are closed
+    /// first.
     pub fn close_rest(mut self) -> io::Result<Rest> {
         let mut rest: Vec<OwnedFd> = std::mem::take(&mut self.given).into_values().collect();
         while let Some(number) = self.numbers.first().copied() {
@@ -146,7 +148,7 @@ impl Inherited {
     }
 }
 
-/// The path that a Unix socket listens at.
+/// Returns the path that a Unix socket listens at.
 fn listens_at(fd: BorrowedFd<'_>) -> Option<PathBuf> {
     if socket_acceptconn(fd) != Ok(true) {
         return None;
@@ -156,7 +158,7 @@ fn listens_at(fd: BorrowedFd<'_>) -> Option<PathBuf> {
     Some(OsStr::from_bytes(path.to_bytes()).into())
 }
 
-/// Whether it is a listener, or a socket for datagrams of the network: to close one never takes long.
+/// Whether it is a listener, or a datagram socket of the network: closing one never takes long.
 fn has_address(fd: &OwnedFd) -> bool {
     let is_listener = socket_acceptconn(fd) == Ok(true);
     let is_datagram = || socket_type(fd) == Ok(SocketType::DGRAM);
@@ -166,7 +168,7 @@ fn has_address(fd: &OwnedFd) -> bool {
     is_listener || is_datagram() && is_inet()
 }
 
-/// The numbers of all open descriptors but that of the question.
+/// Returns the numbers of all open descriptors, except the one used to find them.
 pub(crate) fn open_numbers() -> io::Result<BTreeSet<RawFd>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = openat(CWD, "/proc/self/fd", flags, Mode::empty())?;
@@ -201,7 +203,7 @@ mod tests {
             client.try_clone().unwrap().into(),
             std::fs::File::open("/dev/null").unwrap().into(),
         ];
-        // A worker may have two descriptors of it.
+        // A worker may have two descriptors of the listener.
         let twice = listener.try_clone().unwrap();
         let all = others.into_iter().chain([listener.into(), twice.into()]);
         let given = all.map(|fd: OwnedFd| (fd.as_raw_fd(), fd)).collect();
@@ -209,7 +211,7 @@ mod tests {
         let mut listeners = inherited.take_listeners();
         assert_eq!(listeners.len(), 1);
         let again = UnixListener::from(listeners.remove(&path).unwrap());
-        // Who has connected before is served.
+        // A client that has connected before is served.
         again.accept().unwrap().0.write_all(b"x").unwrap();
         client.read_exact(&mut [0]).unwrap();
     }

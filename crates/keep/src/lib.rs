@@ -1,4 +1,4 @@
-//! What outlives the worker: descriptors, and records in shared memory; starts the worker again.
+//! State that outlives the worker: descriptors, and records in shared memory. Starts the worker again.
 //!
 //! ```text
 //!   keeper (one thread, no descriptors of its own but the area) ── supervise
@@ -6,7 +6,7 @@
 //!   worker ── Life { Inherited: what earlier workers had open; area ── Store: what they wrote down }
 //! ```
 //!
-//! This room does not know what the records mean, nor what the descriptors are.
+//! This room does not know what the records mean, or what the descriptors are.
 
 mod complaint;
 mod inherited;

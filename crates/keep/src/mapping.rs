@@ -1,9 +1,8 @@
 //! A mapped area that one thread writes, in an order that holds whenever the process is killed.
 //!
-//! What a killed thread stored before its last instruction is there for the next process, and nothing
-//! after it: processors keep the order of one thread's stores for whoever runs later. So only the
-//! compiler could change the order, and [`Mapping::mark`] stops it: it is to a kill what an atomic is
-//! to a signal handler.
+//! The next process finds what a killed thread stored before its last instruction, and nothing after it: processors
+//! keep the order of one thread's stores for any thread that runs later. So only the compiler could change the order,
+//! and [`Mapping::mark`] prevents that: it is to a kill what an atomic is to a signal handler.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -18,7 +17,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 pub(crate) struct Mapping {
     start: *mut u8,
     length: usize,
-    /// Stores that are still carried out: a test ends a commit wherever it likes.
+    /// Stores that are still carried out: so a test can end a commit anywhere.
     #[cfg(test)]
     pub(crate) stores_left: u64,
 }
@@ -51,7 +50,7 @@ impl Mapping {
         assert!(inside, "accesses stay inside the area");
     }
 
-    /// The bytes at `offset`.
+    /// Returns the bytes at `offset`.
     #[inline]
     pub(crate) fn bytes(&self, offset: usize, length: usize) -> &[u8] {
         self.check(offset, length);
@@ -69,7 +68,7 @@ impl Mapping {
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(offset), bytes.len()) }
     }
 
-    /// Copies bytes in, a few at a time and no more than are still allowed.
+    /// Copies bytes in, a few at a time, until `stores_left` is used up.
     #[cfg(test)]
     pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) {
         self.check(offset, bytes.len());
@@ -95,7 +94,7 @@ impl Mapping {
         unsafe { ptr::copy(self.start.add(from), self.start.add(to), length) }
     }
 
-    /// The same in the small steps of `write`.
+    /// The same in small steps, like `write`.
     #[cfg(test)]
     pub(crate) fn copy(&mut self, from: usize, to: usize, length: usize) {
         let bytes = self.bytes(from, length).to_vec();
@@ -110,7 +109,7 @@ impl Mapping {
         unsafe { AtomicU64::from_ptr(self.start.add(offset).cast()) }
     }
 
-    /// The mark at `offset`, a multiple of 8.
+    /// Returns the mark at `offset`, a multiple of 8.
     pub(crate) fn marked(&self, offset: usize) -> u64 {
         self.word(offset).load(Ordering::Acquire)
     }

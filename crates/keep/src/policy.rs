@@ -1,4 +1,4 @@
-//! Whether another worker is started: ends and times in, decisions out.
+//! Decides whether another worker is started, from how and when workers ended.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,17 +7,17 @@ use std::time::Duration;
 /// The exit code of a worker that wants to be started again.
 pub const EXIT_AGAIN: i32 = 75;
 
-/// In which crashes are counted.
+/// Time within which crashes are counted.
 const WINDOW: Duration = Duration::from_secs(60);
-/// Exit codes of a panic: Rust's own, and a shell's word for SIGABRT.
+/// Exit codes of a panic: Rust's own, and a shell's code for SIGABRT.
 const PANICS: [i32; 2] = [101, 134];
 
 /// How a worker ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// With this code.
+    /// The worker exited with this code.
     Exited(i32),
-    /// By this signal.
+    /// The worker was killed by this signal.
     Killed(i32),
 }
 
@@ -29,7 +29,7 @@ impl End {
         }
     }
 
-    /// As a shell would tell it.
+    /// Returns the exit code that a shell would report.
     fn code(self) -> i32 {
         match self {
             Self::Exited(code) => code,
@@ -50,18 +50,18 @@ impl fmt::Display for End {
 /// What follows a worker's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Another worker.
+    /// Another worker is started.
     Again,
-    /// The end, with this code.
+    /// The keeper ends with this code.
     Stop(i32),
-    /// The end, because the last workers crashed like this.
+    /// The keeper ends, because the last workers crashed in these ways.
     GiveUp(Vec<End>),
 }
 
-/// The crashes of late, and whether the end was asked for.
+/// Recent crashes, and whether the keeper was told to end.
 #[derive(Debug)]
 pub(crate) struct Policy {
-    /// So many crashes in [`WINDOW`] are the last.
+    /// Number of crashes within [`WINDOW`] after which no worker is started.
     crashes_max: usize,
     crashes: VecDeque<(Duration, End)>,
     is_stopping: bool,
@@ -76,7 +76,7 @@ impl Policy {
         }
     }
 
-    /// Somebody wants the end: no worker is started any more.
+    /// Notes that the keeper was told to end: no worker is started any more.
     pub(crate) fn stop(&mut self) {
         self.is_stopping = true;
     }
@@ -85,7 +85,7 @@ impl Policy {
         self.is_stopping
     }
 
-    /// Decides what follows an end at `now`, a time since any fixed moment.
+    /// Decides what follows a worker's end at `now`, a time since any fixed moment.
     pub(crate) fn after(&mut self, end: End, now: Duration) -> Next {
         let again = end == End::Exited(EXIT_AGAIN);
         match (self.is_stopping, end.is_crash()) {

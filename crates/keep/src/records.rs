@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::store::{Full, Opened, Record, SlotId, Store};
 
-/// A handle. Adapters move between threads with theirs; nobody waits for it in between.
+/// A handle to the records. An adapter that moves between threads keeps its handle; nothing waits for it meanwhile.
 #[derive(Clone, Debug)]
 pub struct Records(Arc<Shared>);
 
@@ -18,11 +18,11 @@ struct Shared {
 }
 
 impl Records {
-    /// Opens an area: what was committed last by whoever had it before, and how many records were damaged.
-    /// `largest` tells of a record up to which number [`fresh_number`](Self::fresh_number) is used up.
+    /// Opens an area. Returns the records of the last commit, and how many were damaged. `largest` returns, for a
+    /// record, the largest number that [`fresh_number`](Self::fresh_number) must not return again.
     ///
     /// # Errors
-    /// It is no such area, or cannot be mapped.
+    /// The file is no such area, or cannot be mapped.
     pub fn open(
         area: BorrowedFd<'_>,
         largest: impl Fn(&Record) -> u32,
@@ -44,7 +44,7 @@ impl Records {
         self.0.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A number that none of the records has.
+    /// Returns a number that no record has.
     pub fn fresh_number(&self) -> u32 {
         self.0.fresh.fetch_add(1, Ordering::Relaxed)
     }
@@ -52,35 +52,36 @@ impl Records {
     /// Adds a record to the batch.
     ///
     /// # Errors
-    /// There is no room, or it is too long.
+    /// There is no room, or the record is too long.
     pub fn insert(&self, kind: u16, key: u64, bytes: &[u8]) -> Result<SlotId, Full> {
         self.lock()
             .committed_if_full(|store| store.insert(kind, key, bytes))
     }
 
-    /// Replaces one in the batch.
+    /// Replaces a record in the batch.
     ///
     /// # Errors
-    /// It does not fit into the place that it has.
+    /// The record does not fit into its slot.
     pub fn put(&self, slot: SlotId, bytes: &[u8]) -> Result<(), Full> {
         self.lock()
             .committed_if_full(|store| store.put(slot, bytes))
     }
 
-    /// Removes one in the batch.
+    /// Removes a record in the batch.
     pub fn remove(&self, slot: SlotId) {
         let removed = self.lock().committed_if_full(|store| store.remove(slot));
         debug_assert_eq!(removed, Ok(()), "an empty batch has room");
     }
 
-    /// Ends the batch: from now on it holds, whatever happens to this process.
+    /// Ends the batch: from now on its changes hold, whatever happens to this process.
     pub fn commit(&self) {
         self.lock().commit();
     }
 }
 
 impl Store {
-    /// A batch that is full is committed as it is: what is noted goes together as far as it has got.
+    /// Makes a change. If the batch is full, it is committed first: the changes made so far hold together, without this
+    /// one.
     fn committed_if_full<T>(
         &mut self,
         mut change: impl FnMut(&mut Self) -> Result<T, Full>,

@@ -1,9 +1,8 @@
-//! Records in shared memory, with batches that are committed wholly or not at all, whenever the process
-//! is killed.
+//! Records in shared memory, with batches that are committed wholly or not at all, whenever the process is killed.
 //!
-//! A batch is written into a log in the area, where nobody looks until one word says that it counts.
-//! Then the slots are written, and the word is cleared. Whoever finds the word set writes the slots
-//! again. What a record means is for its owner to know.
+//! A batch is written into a log in the area, which is ignored until one word says that it counts. Then the slots are
+//! written, and the word is cleared. A process that finds the word set writes the slots again. Only a record's owner
+//! knows what it means.
 
 #[cfg(test)]
 mod corpus;
@@ -23,7 +22,7 @@ pub use layout::{Area, Capacity, LARGE_BYTES, LOG_BYTES, SMALL_BYTES, SlotId};
 use layout::{HEADER, Header, LOG, WORD, checksum};
 use recovery::commit_word;
 
-/// Why something is not taken into the batch. Nothing has changed then.
+/// Why a change is not taken into the batch. Nothing has changed then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Full {
     /// All slots of the size are taken.
@@ -40,11 +39,11 @@ pub enum Full {
 /// A record as the last worker left it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// What its owner inserted it as.
+    /// Kind that its owner gave it.
     pub kind: u16,
-    /// What its owner inserted it for.
+    /// Key that its owner gave it.
     pub key: u64,
-    /// Where it is.
+    /// Slot that it is in.
     pub slot: SlotId,
     /// Its contents.
     pub bytes: Vec<u8>,
@@ -53,11 +52,11 @@ pub struct Record {
 /// An area as it was found.
 #[derive(Debug)]
 pub struct Opened {
-    /// To go on with.
+    /// The store, for further changes.
     pub store: Store,
-    /// In the order of their slots.
+    /// The records, in the order of their slots.
     pub records: Vec<Record>,
-    /// How many slots or commits were damaged. They are free now.
+    /// Number of damaged slots or commits. They are free now.
     pub unsound: usize,
 }
 
@@ -66,7 +65,7 @@ pub struct Opened {
 pub struct Store {
     mapping: Mapping,
     capacity: Capacity,
-    /// Of all slots. What was never used has no memory.
+    /// State of all slots. The part for slots that were never used takes no memory.
     known: Vec<Known>,
     small: Class,
     large: Class,
@@ -75,24 +74,24 @@ pub struct Store {
     used: usize,
 }
 
-/// The free slots of one size. They are not listed before they are used once, so that a large area costs nothing.
+/// The free slots of one size. A slot is listed only after its first use, so that a large area costs nothing.
 #[derive(Debug)]
 struct Class {
-    /// Used before.
+    /// Free slots that were used before.
     free: Vec<u32>,
-    /// This one and those up to `end` never were.
+    /// First of the slots up to `end`, which were never used.
     next: u32,
     end: u32,
 }
 
-/// What is known of a slot without asking the area.
+/// State of a slot, known without reading the area.
 #[derive(Clone, Copy, Debug, FromZeros)]
 #[repr(C)]
 struct Known {
     key: u64,
-    /// 0 if it is free.
+    /// Kind of the record, 0 if the slot is free.
     kind: u16,
-    /// One more than its place in the batch, 0 if it is not in it.
+    /// Place in the batch plus one; 0 if the slot is not in it.
     pending: u32,
 }
 
@@ -105,8 +104,8 @@ struct Pending {
 }
 
 impl Store {
-    /// Opens an area: finishes a commit that was cut off and gives the records that are sound. At most
-    /// one `Store` may be open for an area at a time.
+    /// Opens an area: finishes a commit that was cut off and returns the sound records. At most one `Store` may be open
+    /// for an area at a time.
     pub fn open(area: BorrowedFd<'_>) -> io::Result<Opened> {
         recovery::open(area)
     }
@@ -131,7 +130,7 @@ impl Store {
         Ok(SlotId(slot))
     }
 
-    /// Writes the bytes of a record anew.
+    /// Replaces the bytes of a record.
     ///
     /// # Panics
     /// If the record was removed.
@@ -158,7 +157,7 @@ impl Store {
         Ok(())
     }
 
-    /// Makes the batch count, all of it at one moment.
+    /// Commits the whole batch, at one moment.
     #[inline]
     pub fn commit(&mut self) {
         if !self.batch.is_empty() {
@@ -181,7 +180,7 @@ impl Store {
         self.used = 0;
     }
 
-    /// Writes an image into the log, over the one for the same slot if there is one.
+    /// Writes an image into the log, over the image for the same slot if there is one.
     fn write(&mut self, slot: u32, kind: u16, key: u64, bytes: &[u8]) -> Result<(), Full> {
         let at = self.place(slot, bytes.len())?;
         let header = Header {

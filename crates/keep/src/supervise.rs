@@ -1,11 +1,11 @@
-//! The keeper: starts the worker, hands on signals, and starts it again if that is wanted, or another program.
+//! The keeper: starts the worker, passes on signals, and starts the worker again if needed, or another program.
 //!
 //! ```text
 //!   Resting ─ SIGHUP ─► Asking ─ accepts ─► Ending ─ worker ends ─► the other program: Trial ─ READY ─► Resting
 //!      ▲                   │ refuses                                   │ ends, or is not ready in time
 //!      └───────────────────┴───────────── the program before ◄─────────┘
 //! ```
-//! It has one thread and waits in one place. What the worker does, it does not know.
+//! It has one thread and waits in one place. It does not know what the worker does.
 
 mod line;
 mod question;
@@ -32,34 +32,36 @@ use signals::Signals;
 pub use succession::Succession;
 use upgrade::Upgrade;
 
-/// What a keeper has to be told.
+/// Options of a keeper.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// The program's name, for sentences on standard error.
+    /// Name of the program, for sentences on standard error.
     pub program: &'a str,
-    /// How many records outlive a worker.
+    /// Number of records that outlive a worker.
     pub capacity: Capacity,
-    /// So many crashes within a minute are the last.
+    /// Number of crashes within a minute after which no worker is started.
     pub crashes_max: usize,
-    /// Who may follow.
+    /// How another program may follow this one.
     pub successor: Successor<'a>,
 }
 
-/// How the file that this program was started from is asked whether it can go on; it may be another program by now.
+/// How the keeper asks the file that this program was started from whether it can go on; it may be another program by
+/// now.
 #[derive(Clone, Copy, Debug)]
 pub struct Successor<'a> {
-    /// The command line of this program, its name first; the other one gets the same.
+    /// Command line of this program, its name first; the other program gets the same.
     pub arguments: &'a [OsString],
-    /// The argument by which it is asked.
+    /// The argument that asks the other program.
     pub question: &'a str,
-    /// The line that it says if it can, and exits with 0. Else its first line on standard error is why not.
+    /// The line that the other program prints if it can go on, before it exits with 0. If it cannot, the first line on
+    /// its standard error says why.
     pub answer: &'a str,
 }
 
-/// What a worker begins with.
+/// State that a worker begins with.
 #[derive(Debug)]
 pub struct Life<'a> {
-    /// How many workers there were before.
+    /// Number of earlier workers.
     pub number: u32,
     /// The memory of the records, for [`crate::Store::open`].
     pub area: BorrowedFd<'a>,
@@ -67,15 +69,15 @@ pub struct Life<'a> {
     pub previous_end: Option<End>,
     /// The descriptors that earlier workers left open.
     pub inherited: Inherited,
-    /// To its keeper.
+    /// Line to the keeper.
     pub line: WorkerLine,
 }
 
-/// Runs workers until one ends for good, and gives the code to exit with. Each worker runs `run_worker`
-/// in a process of its own, which exits with the code that comes back.
+/// Runs workers until one ends for good, and returns the code to exit with. Each worker runs `run_worker` in a process
+/// of its own, which exits with the code that `run_worker` returns.
 ///
-/// Descriptors that are open already belong to the keeper: no worker finds them among the inherited. `succession` is
-/// what the keeper's program before has handed over.
+/// Descriptors that are open already belong to the keeper: no worker finds them among the inherited ones. `succession`
+/// is what the keeper's previous program has handed over.
 pub fn supervise(
     options: Options<'_>,
     succession: Option<Succession>,
@@ -107,7 +109,7 @@ pub fn supervise(
     }
 }
 
-/// Ends this worker at once, to be followed by another one. No destructor runs, and nothing is taken back.
+/// Ends this worker at once, to be followed by another one. No destructor runs, and nothing is undone.
 pub fn give_way() -> ! {
     // SAFETY: ends the process; what other threads are doing ends with it, as in a crash.
     unsafe { libc::_exit(EXIT_AGAIN) }
@@ -121,13 +123,13 @@ enum Finish {
 struct Keeper<'a> {
     options: Options<'a>,
     area: OwnedFd,
-    /// What was open before the first worker, and what the keeper has opened.
+    /// Descriptors that were open before the first worker, or that the keeper has opened.
     own: BTreeSet<RawFd>,
     line: Line,
     signals: Signals,
     policy: Policy,
     upgrade: Upgrade,
-    /// How many there were.
+    /// Number of workers so far.
     workers: u32,
     start: Instant,
 }
@@ -155,8 +157,8 @@ impl<'a> Keeper<'a> {
     fn run(&mut self, run_worker: &mut impl FnMut(Life<'_>) -> i32) -> io::Result<Finish> {
         let mut previous_end = (self.workers > 0).then_some(End::Exited(EXIT_AGAIN));
         loop {
-            // SAFETY: there is one thread and no worker; what the keeper owns is in `own`, and it does not use what it
-            // gives away here.
+            // SAFETY: there is one thread and no worker; the keeper's own descriptors are in `own`, and it does not use
+            // the ones that it gives away here.
             let inherited = unsafe { Inherited::take_stock(&self.own) }?;
             let worker = worker::start(|| {
                 self.signals.restore()?;
@@ -182,7 +184,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Hands on signals until the worker has ended.
+    /// Passes on signals until the worker has ended.
     fn wait(&mut self, worker: Pid) -> io::Result<End> {
         loop {
             if let Some(end) = ended(worker)? {
@@ -201,7 +203,7 @@ impl<'a> Keeper<'a> {
                 _ => self.policy.stop(),
             }
             if !received.went_to_the_worker_too {
-                // The worker is not reaped yet, so the number is still its own.
+                // The worker is not reaped yet, so its process number is still its own.
                 kill_process(worker, received.signal)?;
             }
         }

@@ -1,5 +1,5 @@
-//! Workers that end in every way, under a keeper that is a process of its own: this program again, told
-//! by its environment which part to play. It has a `main` because a keeper must not have other threads.
+//! Workers that end in every way, under a keeper in a process of its own: this program again, with its role in the
+//! environment. It has a `main` because a keeper must not have other threads.
 
 mod parts;
 
@@ -13,15 +13,15 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// The variables that say which part to play, and in which directory.
+/// Variables that name the role to play, and the directory to use.
 const PART: &str = "VRDMA_KEEP_PART";
 const DIRECTORY: &str = "VRDMA_KEEP_DIRECTORY";
-/// What the worker connects to.
+/// Name of the socket that the worker connects to.
 const SOCKET: &str = "socket";
-/// Longer than any of this takes: whoever waits that long has failed.
+/// Longer than any step takes: a wait of that length is a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Asks a program whether it can go on for another.
+/// Argument that asks a program whether it can go on for another.
 const QUESTION: &str = "--can-go-on";
 
 const TESTS: [(&str, fn()); 9] = [
@@ -64,7 +64,7 @@ fn main() {
     }
 }
 
-/// A keeper that runs, and what its workers connect to.
+/// A running keeper, and the listener that its workers connect to.
 struct Keeper {
     process: Child,
     listener: UnixListener,
@@ -102,7 +102,7 @@ impl Keeper {
         kill_process(Pid::from_child(&self.process), signal).unwrap();
     }
 
-    /// Its code and what it said.
+    /// Returns its exit code and its standard error.
     fn end(self) -> (Option<i32>, String) {
         let Output { status, stderr, .. } = self.process.wait_with_output().unwrap();
         (status.code(), String::from_utf8(stderr).unwrap())
@@ -147,7 +147,7 @@ fn signals_are_handed_on() {
     assert_eq!(next(&mut worker), b't');
     keeper.signal(Signal::TERM);
     assert_eq!(next(&mut worker), b't');
-    // The worker kills itself then; since the end is wanted, no other follows.
+    // The worker then kills itself; since the keeper was told to end, no other worker follows.
     let (code, said) = keeper.end();
     assert_eq!((code, said.as_str()), (Some(128 + 9), ""));
 }
@@ -167,7 +167,7 @@ fn a_keeper_has_one_thread() {
     assert!(said.contains("other threads run already"), "{said}");
 }
 
-/// A keeper of a program that can be replaced.
+/// A keeper whose program can be replaced.
 struct Upgraded {
     keeper: Keeper,
     program: PathBuf,
@@ -188,7 +188,7 @@ impl Upgraded {
         }
     }
 
-    /// Replaces the program's file by one that behaves like this, and asks the keeper to go on with it.
+    /// Replaces the program's file by one with this behaviour, and asks the keeper to go on with it.
     fn upgrade(&self, behaviour: &str) {
         install(&self.program, behaviour);
         self.keeper.signal(Signal::HUP);
@@ -209,7 +209,7 @@ impl Upgraded {
     }
 }
 
-/// Another file of the same name, as package managers do it.
+/// Replaces the file by another one of the same name, as package managers do.
 fn install(program: &Path, behaviour: &str) {
     let fresh = program.with_extension("fresh");
     fs::copy(std::env::current_exe().unwrap(), &fresh).unwrap();

@@ -1,7 +1,7 @@
-//! The file behind a guest's map, for the question which of its pages are there.
+//! The file behind a guest's map, which tells which of the map's pages are there.
 //!
-//! In post-copy the file has holes, and QEMU fills one when it is touched through QEMU's own mapping. Through ours a hole reads as
-//! zeros, and a write makes a page of it, so that the one that was to come is refused.
+//! In post-copy the file has holes, and QEMU fills one when it is touched through QEMU's own mapping. Through our
+//! mapping a hole reads as zeros, and a write puts a page into it, so that the page that was to arrive is refused.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -10,22 +10,23 @@ use rustix::io::Errno;
 
 use crate::{PAGE, View};
 
-/// A stretch of a file in memory. Nobody reads or writes by this descriptor, so its position is of no meaning.
+/// A stretch of a file in memory. Nothing reads or writes through this descriptor, so its position is of no meaning.
 pub(crate) struct Backing {
     pub(crate) file: OwnedFd,
-    /// Of the map's first byte.
+    /// File offset of the map's first byte.
     pub(crate) offset: u64,
 }
 
 impl Backing {
-    /// Whether the file has the page at byte `at` of the map, in memory or swapped out. Of huge pages all are said to be there.
+    /// Whether the file has the page at byte `at` of the map, in memory or swapped out. Huge pages are always reported
+    /// as there.
     fn has_page(&self, at: u64) -> bool {
         let page = (self.offset + at) / PAGE * PAGE;
         match seek(self.file.as_fd(), SeekFrom::Data(page)) {
             Ok(data) => data == page,
-            // There is no data behind it.
+            // There is no data at or after the page.
             Err(Errno::NXIO) => false,
-            // It cannot tell of holes, and is taken to have none.
+            // The file system cannot report holes, and is assumed to have none.
             Err(_) => true,
         }
     }
@@ -33,7 +34,7 @@ impl Backing {
 
 impl View<'_> {
     /// Whether the page at bus address `bus` is there: if not, nobody has written to it, or QEMU has still to fill it.
-    /// A client's page is taken to be there.
+    /// A client's page is assumed to be there.
     pub fn has_page(&self, bus: u64) -> bool {
         let Some(map) = self.find(bus) else {
             return false;

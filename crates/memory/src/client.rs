@@ -9,8 +9,8 @@
 //!                                  file (`Places`), or of a process that kept such a thread waiting
 //! ```
 //!
-//! The descriptor names the memory itself: it dies with it, outlives no `exec`, and no number can be
-//! taken over by another process. Nothing is pinned: what the client unmapped faults.
+//! The descriptor names the memory itself, not a process number that another process could take over: it ends with that
+//! memory, also at an `exec`. Nothing is pinned: an access to what the client has unmapped faults.
 
 mod bulk;
 mod check;
@@ -34,19 +34,19 @@ use places::Places;
 pub use places::judge_lists;
 pub use region::{ClientRegion, lend};
 
-/// From here on process_vm_* is faster than the descriptor, which copies by single pages.
+/// Length from which process_vm_* is faster than the descriptor, which copies single pages.
 const BULK: usize = 16 << 10;
 
-/// Bytes between two clients that are under way at a time: both copies of a piece stay in the cache.
+/// Bytes that a copy between two clients moves at a time: both copies of a piece stay in the cache.
 const BOUNCE: usize = 128 << 10;
 
-/// Why a descriptor is not taken for a client's memory.
+/// Why a descriptor is not accepted as a client's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NotMemory {
-    /// It is something else.
+    /// The descriptor is of something else.
     #[error("the descriptor is not a process's memory")]
     WrongFile,
-    /// It does not show what the client says is there.
+    /// The memory does not have the client's nonce at the address that the client named.
     #[error("the descriptor is not the client's own memory")]
     WrongContents,
     /// Looking at it took too long, or the tenant was refused before.
@@ -58,20 +58,19 @@ pub enum NotMemory {
 #[derive(Debug)]
 pub struct ClientMemory {
     memory: Arc<OwnedFd>,
-    /// Whose thread copies where the caller's must not.
+    /// Its thread copies where the caller's must not.
     tenant: Arc<Tenant>,
-    /// Tells which regions the caller may reach by itself; none without it.
+    /// Tells which regions the caller's thread may reach by itself; none without it.
     places: Option<Places>,
     bulk: Option<Bulk>,
-    /// Its process kept the tenant's thread waiting, by this connection or another. From then on that
-    /// thread does all its copies.
+    /// Set when its process has kept the tenant's thread waiting, by this connection or another. From then on that
+    /// thread does all copies of this memory.
     stalled: Stalled,
 }
 
 impl ClientMemory {
-    /// Over an open `/proc/PID/mem`. At `address` the client has put `nonce`, so that a descriptor of
-    /// anything else is found out. The `tenant`'s thread looks at it, and does the copies unless the
-    /// client is trusted.
+    /// Takes an open `/proc/PID/mem`. At `address` the client has put `nonce`, so that a descriptor of anything else is
+    /// found out. The `tenant`'s thread checks it, and does the copies unless the client is trusted.
     pub fn new(
         memory: OwnedFd,
         (address, nonce): (u64, u64),
@@ -87,7 +86,7 @@ impl ClientMemory {
         })
     }
 
-    /// Over a descriptor that [`new`](Self::new) has looked at, in an earlier process.
+    /// Takes a descriptor that [`new`](Self::new) has checked in an earlier process.
     pub fn resume(memory: OwnedFd, tenant: Arc<Tenant>) -> Self {
         Self {
             memory: Arc::new(memory),
@@ -103,10 +102,10 @@ impl ClientMemory {
         self.memory.as_fd()
     }
 
-    /// Lets the caller's thread reach what cannot stall it, and lets long copies go through
-    /// process_vm_* if `pid` is the process whose memory this is and we may; else nothing changes. Only
-    /// for processes that are trusted to leave registered memory mapped. The nonce may
-    /// have been replaced since [`Self::new`] saw it, by a page that never comes: the tenant's thread looks.
+    /// Lets the caller's thread reach what cannot stall it, and lets long copies go through process_vm_* if `pid` is
+    /// the process that has this memory and the kernel permits it; else nothing changes. Only for processes that are
+    /// trusted to leave registered memory mapped. Since [`Self::new`] saw the nonce, a page that never comes may have
+    /// replaced it: so the tenant's thread reads it.
     pub fn trust(&mut self, pid: Pid, address: u64, nonce: u64) {
         self.stalled = self.tenant.mark_of(pid);
         let found = self.tenant.ask(move || {
@@ -133,13 +132,13 @@ impl ClientMemory {
         self.bulk.is_some()
     }
 
-    /// Whether the caller's own thread may reach all of these bytes, by what is mapped there now.
+    /// Whether the caller's own thread may reach all of these bytes, judged by what is mapped there now.
     fn is_at_hand(&self, start: u64, length: u64) -> bool {
         let places = self.places.as_ref();
         !self.stalled.is_set() && places.is_some_and(|places| places.cannot_stall(start, length))
     }
 
-    /// For one copy of `length` bytes, which is soon over. `at_hand`: as [`Self::is_at_hand`] said of the
+    /// Access for one copy of `length` bytes, to be used at once. `at_hand`: what [`Self::is_at_hand`] returned for the
     /// region.
     fn reach(&self, at_hand: bool, length: usize) -> Reach<'_> {
         let at_hand = at_hand && !self.stalled.is_set();
@@ -151,7 +150,7 @@ impl ClientMemory {
         }
     }
 
-    /// Moves some bytes by the descriptor.
+    /// Moves some bytes through the descriptor, in the caller's thread.
     fn by_caller(
         &self,
         way: Direction,
@@ -166,7 +165,7 @@ impl ClientMemory {
         moved.ok_or(Fault::Gone)
     }
 
-    /// The same through a buffer that the tenant's thread may keep if it hangs.
+    /// The same in the tenant's thread, through a buffer that the thread may keep if it hangs.
     fn by_tenant(
         &self,
         way: Direction,
@@ -204,13 +203,13 @@ impl ClientMemory {
     }
 }
 
-/// A client's memory during one copy. Whether its process is still there was asked at the start and not for
-/// each piece: that costs as much as moving 4 KiB.
+/// A client's memory during one copy. Whether its process still exists was asked at the start, not for each piece:
+/// asking costs as much as moving 4 KiB.
 struct Reach<'a> {
     memory: &'a ClientMemory,
-    /// Whether the caller's own thread may copy; else the tenant's does.
+    /// Whether the caller's own thread may copy; else the tenant's thread does.
     at_hand: bool,
-    /// If process_vm_* may be used: by the caller's own thread, so never on what is not at hand.
+    /// Set if process_vm_* may be used: by the caller's own thread, so never on memory that is not at hand.
     bulk: Option<&'a Bulk>,
 }
 
@@ -220,7 +219,7 @@ impl Reach<'_> {
         self.transfer(Direction::Read, address, to, length)
     }
 
-    /// Reads into one part after the other, by one call if that may be.
+    /// Reads into one part after the other, by one call where possible.
     fn read_parts(&self, address: u64, parts: &mut [&mut [u8]]) -> Result<(), Fault> {
         if self
             .bulk
@@ -236,12 +235,13 @@ impl Reach<'_> {
         Ok(())
     }
 
-    /// Writes from `from`, which is good for reads of `length` bytes, but not a second time if it is late.
+    /// Writes from `from`, which is good for reads of `length` bytes, but does not write a second time if the write is
+    /// late.
     fn write_once(&self, address: u64, from: *const u8, length: usize) -> Result<(), Fault> {
         self.transfer(Direction::WriteOnce, address, from.cast_mut(), length)
     }
 
-    /// The same; the last bytes after all others.
+    /// The same; the last bytes are written after all others.
     fn write_tail_last(&self, address: u64, from: *const u8, length: usize) -> Result<(), Fault> {
         self.transfer(Direction::WriteTailLast, address, from.cast_mut(), length)
     }
@@ -283,7 +283,7 @@ impl Reach<'_> {
     }
 }
 
-/// Bytes moved; `None` if none could be: unmapped, or the process has ended.
+/// Returns the bytes moved; `None` if none could be: unmapped, or the process has ended.
 ///
 /// # Safety
 /// `ours` is good for `length` bytes in that direction.
@@ -310,16 +310,16 @@ unsafe fn by_descriptor(
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Direction {
     Read,
-    /// What follows from what was read, so that it must not be written twice.
+    /// Writes a result that depends on what was read, so it must not be written twice.
     WriteOnce,
-    /// [`TAIL`] bytes after all others: programs look at them to see that a message is there.
+    /// Writes [`TAIL`] bytes after all others: programs poll them to see that a message has arrived.
     WriteTailLast,
 }
 
 impl Direction {
-    /// The vectors for `length` bytes, here or there. The kernel takes one after the other (readv(2),
-    /// process_vm_readv(2)), while within one it may store in any order (`rep movsb`): so one system call does for a
-    /// message and its tail.
+    /// The vectors for `length` bytes, here or there. The kernel handles one after the other (readv(2),
+    /// process_vm_readv(2)), while within one it may store in any order (`rep movsb`): so one system call is enough for
+    /// a message and its tail.
     fn parts(self, start: *mut c_void, length: usize) -> Parts {
         let part = |offset, length| libc::iovec {
             iov_base: start.wrapping_byte_add(offset),
@@ -338,13 +338,13 @@ impl Direction {
     }
 }
 
-/// Vectors of a system call, of which the first `count` are meant.
+/// Vectors of a system call, of which the first `count` are used.
 struct Parts {
     vectors: [libc::iovec; 2],
     count: c_int,
 }
 
-/// So much of `length` bytes at a time that no tail comes apart.
+/// Bytes to move next out of `length`, at most `most`, so that a tail is never split.
 fn piece(length: usize, most: usize) -> usize {
     match length.checked_sub(most) {
         Some(rest) if rest > 0 && rest < TAIL as usize => most - TAIL as usize,

@@ -1,9 +1,8 @@
 //! Closes descriptors that clients sent, in a thread of their user.
 //!
-//! `close` takes as long as the sender likes if the file is on a file system that it serves, or if it is
-//! a socket with unsent data that is to linger. A socket with such descriptors unread is as bad: its own
-//! `close` closes them. So the data path closes nothing that came from a client, and waits for nobody
-//! who does.
+//! `close` takes as long as the sender likes if the file is on a file system that the sender serves, or if it is a
+//! socket with unsent data and a linger time. A socket with such descriptors unread is as bad: its own `close` closes
+//! them. So the data path closes nothing that came from a client, and does not wait for the thread that does.
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{SendError, Sender, channel};
@@ -11,15 +10,15 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-/// See the module. Its thread begins with the first descriptor and ends after the last. What waits for one that
-/// hangs is open, so the limit of descriptors bounds it; clients wait then, but no messages.
+/// Descriptors to be closed in a thread, which starts with the first descriptor and ends after the last. Descriptors
+/// behind one that hangs stay open, so the descriptor limit bounds them; then clients wait, but messages do not.
 #[derive(Default, Debug)]
 pub(crate) struct Closing(Mutex<State>);
 
 #[derive(Default, Debug)]
 struct State {
     thread: Option<Sender<Vec<OwnedFd>>>,
-    /// For the thread, once one can be had.
+    /// Descriptors to pass on once a thread can be started.
     waiting: Vec<OwnedFd>,
 }
 
@@ -38,7 +37,7 @@ impl Closing {
 }
 
 impl Drop for State {
-    /// Whoever drops it may not close them.
+    /// Forgets the descriptors: the dropping thread may not close them.
     fn drop(&mut self) {
         std::mem::forget(std::mem::take(&mut self.waiting));
     }
@@ -62,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// A socket whose `close` takes so long, and its peer, which has to stay.
+    /// Returns a socket whose `close` takes `time`, and its peer, which has to stay.
     fn lingering(time: Duration) -> (OwnedFd, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -89,14 +88,14 @@ mod tests {
         }
     }
 
-    /// However many wait for one that hangs: no descriptor stays open for good.
+    /// No descriptor stays open for good, however many wait behind one that hangs.
     #[test]
     fn what_waits_is_closed_in_the_end() {
         const MANY: usize = 10_000;
         let closing = Closing::default();
         let (hangs, peer) = lingering(Duration::from_secs(3600));
         closing.close(vec![hangs]);
-        // Closings without a descriptor wait like others, and cost none.
+        // Requests without a descriptor wait in the queue like others, and need none.
         (0..MANY).for_each(|_| closing.close(Vec::new()));
         let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
         closing.close(vec![write]);

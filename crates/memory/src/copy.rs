@@ -10,13 +10,13 @@ use crate::stores::{TAIL, move_bytes, move_non_temporal_tail_last, move_tail_las
 use crate::word;
 use crate::{ClientRegion, CopyFault, Fault, Memory, PAGE, Region, Right, View};
 
-/// Bytes of an atomic's word.
+/// Bytes of the word that an atomic changes.
 const WORD: u64 = 8;
 
 impl Memory for View<'_> {
     type Region = Region;
 
-    // Callers mostly know the length, so that the move becomes a few instructions in their place.
+    // Most callers know the length, so that inlining turns the move into a few instructions.
     #[inline(always)]
     fn read(&self, region: &Region, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
         match self.whole((region, offset), out.len() as u64, Right::Read) {
@@ -42,7 +42,7 @@ impl Memory for View<'_> {
         Ok(())
     }
 
-    // As for reading.
+    // Inlined like `read`.
     #[inline(always)]
     fn write(&self, region: &Region, offset: u64, data: &[u8]) -> Result<(), Fault> {
         match self.whole((region, offset), data.len() as u64, Right::Write) {
@@ -112,11 +112,11 @@ impl Memory for View<'_> {
     }
 }
 
-/// Accesses that lie in one piece of host memory, as nearly all short ones do, are done at once.
-/// The others go piece by piece; so do those that fault, which finds out how far they get.
+/// Accesses that lie in one piece of host memory, as nearly all short ones do, are done at once. Others go piece by
+/// piece; so do accesses that fault, which finds out how far they get.
 impl View<'_> {
-    /// The window of an access that lies in one piece and is allowed.
-    // As for reading: what it returns stays in registers.
+    /// Returns the window of an access that lies in one piece and is allowed.
+    // Inlined like `read`: what it returns stays in registers.
     #[inline(always)]
     fn whole<'w>(
         &'w self,
@@ -207,7 +207,7 @@ impl View<'_> {
     }
 }
 
-/// Plain memory and a client's: the kernel copies straight between the two.
+/// Copies between plain memory and a client's: the kernel copies straight between the two.
 impl View<'_> {
     fn fill_from(
         &self,
@@ -256,8 +256,8 @@ fn to_client(
     Ok(())
 }
 
-/// Looks at every page of a stretch that is mapped here, after the kernel could not copy to or from
-/// it: if this side has shrunk, it is marked as lost now, and the fault is not the other side's.
+/// Reads every page of a stretch that is mapped here, after the kernel could not copy to or from it: if this side has
+/// shrunk, it is now marked as lost, and the fault is not the other side's.
 fn touch(start: *const u8, length: usize) {
     for at in (0..length)
         .step_by(PAGE as usize)
@@ -286,7 +286,7 @@ fn write_piece(to: &Window<'_>, data: &[u8]) -> Result<(), Fault> {
 
 #[inline]
 fn copy_piece(to: &Window<'_>, from: &Window<'_>, length: usize) -> Result<(), CopyFault> {
-    // What this process has never touched is in no cache of its processors, unless its owner has just been there.
+    // Memory that this process has never touched is in no cache of its cores, unless its owner has just used it.
     if to.populate(length) {
         return copy_piece_non_temporal(to, from, length);
     }
@@ -298,7 +298,7 @@ fn copy_piece(to: &Window<'_>, from: &Window<'_>, length: usize) -> Result<(), C
         .map_err(CopyFault::source)
 }
 
-/// The same with non-temporal stores.
+/// The same as `copy_piece`, with non-temporal stores.
 fn copy_piece_non_temporal(
     to: &Window<'_>,
     from: &Window<'_>,
@@ -315,9 +315,9 @@ fn copy_piece_non_temporal(
 }
 
 impl View<'_> {
-    /// Whether a copy reads bytes that it writes. Only asked of one region of one space: other
-    /// aliases (two registrations of one buffer, pages that repeat) are the guest's own doing, and
-    /// what they receive is as unspecified as on an adapter.
+    /// Whether a copy reads bytes that it writes. Only considers one region of one space: other aliases (two
+    /// registrations of one buffer, pages that repeat) are the guest's own doing, and what they receive is as
+    /// unspecified as on an adapter.
     fn overlaps(
         &self,
         to: (&Region, u64),
@@ -326,13 +326,13 @@ impl View<'_> {
         length: u64,
     ) -> bool {
         let shared = self.shares_space(source) && to.0.is(from.0);
-        // A range that wraps ends in a fault of the plain copy and is nothing to add offsets to.
+        // A range that wraps makes the plain copy fault; its offsets must not be added.
         let wraps = to.1.max(from.1).checked_add(length).is_none();
         shared && !wraps && to.1.abs_diff(from.1) < length
     }
 
-    /// Moves through a private page, from the end when the destination is ahead, so that no byte is
-    /// overwritten before it was read.
+    /// Moves through a private page, backwards when the destination is ahead, so that no byte is overwritten before it
+    /// was read.
     fn copy_overlapping(
         &self,
         region: &Region,
@@ -358,7 +358,7 @@ impl View<'_> {
     }
 }
 
-/// Bytes to move next: all that both sides have in one piece, but never the tail with the rest.
+/// Returns the bytes to move next: all that both sides have in one piece, but never the tail with the rest.
 fn step(piece: usize, left: u64) -> usize {
     match left.checked_sub(TAIL) {
         Some(head) if head > 0 => (piece as u64).min(head) as usize,

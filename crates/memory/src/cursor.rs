@@ -3,7 +3,7 @@
 use crate::map::Window;
 use crate::{Fault, Region, Right, View};
 
-/// Where an access has come to.
+/// The position of an access.
 pub(crate) struct Cursor<'v> {
     view: &'v View<'v>,
     region: &'v Region,
@@ -35,7 +35,7 @@ impl<'v> Cursor<'v> {
         self.left
     }
 
-    /// What can be touched next in one piece; at least one byte while some are left.
+    /// Returns what can be touched next in one piece; at least one byte while some are left.
     pub(crate) fn window(&mut self) -> Result<Window<'v>, Fault> {
         match self.window {
             Some(window) if window.length() > 0 => Ok(window),
@@ -55,7 +55,7 @@ impl<'v> Cursor<'v> {
         Ok(window)
     }
 
-    /// Takes `length` bytes, which are inside the window, as done.
+    /// Counts `length` bytes, which are inside the window, as done.
     pub(crate) fn advance(&mut self, length: usize) {
         if let Some(window) = &mut self.window {
             window.skip(length);

@@ -1,7 +1,7 @@
-//! Which pages the device has written: what live migration must send again.
+//! The log of pages that the device has written, which live migration must send again.
 //!
-//! The log costs nothing while it is off. It holds one bit a page for every map; a map made while
-//! it is on starts clean. Bits of a map go away with it: take the log before unmapping.
+//! The log costs nothing while it is off. It holds one bit a page for every map; a map made while the log is on starts
+//! clean. The bits of a map go with the map: take the log before unmapping.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
@@ -18,9 +18,9 @@ const BITS: usize = u64::BITS as usize;
 /// Adjacent pages that were written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DirtyRun {
-    /// Bus address of the first.
+    /// Bus address of the first page.
     pub iova: u64,
-    /// How many.
+    /// Number of pages.
     pub pages: u64,
 }
 
@@ -34,19 +34,19 @@ impl<'s> DirtyLog<'s> {
         Self { space }
     }
 
-    /// Starts logging, all clean. Waits for the views; writes made before are not in the log.
+    /// Starts logging, with all pages clean. Waits for the views; earlier writes are not in the log.
     pub fn enable(&self) {
         self.space.set_logging(true);
     }
 
-    /// Stops logging and forgets.
+    /// Stops logging and forgets the log.
     pub fn disable(&self) {
         self.space.set_logging(false);
     }
 
-    /// The dirty pages that lie wholly in `range` (all: `0..u64::MAX`), cleared by being told, in
-    /// ascending order. A write that is going on now is told now or next time. At most one run for
-    /// every two pages of the range, so ask for pieces of a large guest.
+    /// Returns and clears the dirty pages that lie wholly in `range` (all: `0..u64::MAX`), in ascending order. A write
+    /// that is going on is reported now or next time. There is at most one run for every two pages of the range, so a
+    /// large guest should be asked for in pieces.
     pub fn take(&self, range: Range<u64>) -> Vec<DirtyRun> {
         let mut runs = Vec::new();
         for map in self.space.view().maps() {
@@ -55,7 +55,7 @@ impl<'s> DirtyLog<'s> {
         runs
     }
 
-    /// Pages that were taken are dirty again, where there still are maps of them.
+    /// Marks pages that were taken as dirty again, where they are still mapped.
     pub fn put_back(&self, runs: &[DirtyRun]) {
         let view = self.space.view();
         for run in runs {
@@ -65,7 +65,7 @@ impl<'s> DirtyLog<'s> {
         }
     }
 
-    /// How many pages are dirty, which stay so.
+    /// The number of dirty pages, which stay dirty.
     pub fn pages(&self) -> u64 {
         let view = self.space.view();
         let bitmaps = view.maps().iter().filter_map(|map| map.dirty.as_ref());

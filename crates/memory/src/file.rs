@@ -27,8 +27,8 @@ impl std::fmt::Debug for FileRegion {
 }
 
 impl FileRegion {
-    /// Maps `length` bytes of `fd` from `offset`, both in whole pages; offset 0 of the region is
-    /// `start` bytes into that. The file may be written only if `writable`.
+    /// Maps `length` bytes of `fd` from `offset`, both in whole pages; offset 0 of the region is `start` bytes into
+    /// these. The file may be written only if `writable`.
     pub fn new(
         fd: impl AsFd,
         (offset, length): (u64, u64),
@@ -58,7 +58,7 @@ impl FileRegion {
         Ok(Self(Arc::new(Placed { map, start })))
     }
 
-    /// The `length` bytes from `start` on, which lie in this one, by the same mapping.
+    /// Returns the `length` bytes from `start` on, which lie in this region, by the same mapping.
     pub fn part(&self, start: u64, length: u64) -> Result<Self, MapError> {
         let Placed { map, start: lead } = &*self.0;
         let from = lead.checked_add(start).ok_or(MapError::Wraps)?;
@@ -80,7 +80,7 @@ impl FileRegion {
         Ok(Self(Arc::new(Placed { map, start: 0 })))
     }
 
-    /// Whether nobody else has it: then no copy reads or writes it any more.
+    /// Whether nobody else has this region: then no copy reads or writes it any more.
     pub fn is_alone(&mut self) -> bool {
         Arc::get_mut(&mut self.0).is_some()
     }
@@ -89,7 +89,7 @@ impl FileRegion {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The bytes from `offset` up to `length` or the end of the map.
+    /// Returns the bytes from `offset` up to `length` or the end of the map.
     #[inline]
     pub(crate) fn window(
         &self,

@@ -1,3 +1,3 @@
-//! Fuzz bodies over what this room keeps to itself, for `crates/fuzz`.
+//! Fuzz bodies for private parts of this room, used by `crates/fuzz`.
 
 pub use crate::client::judge_lists as places;

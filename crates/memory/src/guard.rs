@@ -1,13 +1,12 @@
-//! Surviving a file that shrinks under our mapping.
+//! Lets the process survive a file that shrinks under our mapping.
 //!
-//! Touching a page beyond the end of a mapped file raises SIGBUS, and a guest's RAM is a file that
-//! somebody else can truncate. One handler looks the address up among the guarded mappings, marks
-//! the mapping as lost and puts anonymous zeros in its place, so the interrupted access finishes;
-//! whoever made it checks the mark afterwards and reports a fault. A SIGBUS of any other origin
-//! ends the process as if no handler were there.
+//! Touching a page beyond the end of a mapped file raises SIGBUS, and a guest's RAM is a file that another process can
+//! truncate. The signal handler looks up the address among the guarded mappings, marks the mapping as lost and puts
+//! anonymous zeros in its place, so the interrupted access finishes; the accessing code checks the mark afterwards and
+//! reports a fault. A SIGBUS of any other origin ends the process as if no handler were there.
 //!
-//! The handler may interrupt anything, so it only reads atomics and makes one system call. Threads
-//! that touch guarded memory must not block SIGBUS: the kernel kills instead.
+//! The handler may interrupt anything, so it only reads atomics and makes one system call. Threads that touch guarded
+//! memory must not block SIGBUS: otherwise the kernel kills the process.
 
 #[cfg(all(test, loom))]
 mod model;
@@ -23,18 +22,18 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
 use slot::Slot;
 
-/// What slots are made of: of this machine, or of loom's model of one.
+/// Atomics that slots are made of: those of this machine, or those of loom's model.
 mod words {
     pub(super) use std::sync::atomic::{AtomicBool, AtomicUsize, fence};
 }
 
-/// Mappings of the whole process that can be guarded at once: all that the kernel gives a process by
-/// default. A guest has a few dozen, a file with queues of a process has one. The table is 1.6 MiB of zero
-/// pages until used. When it is full further maps are refused.
+/// Most mappings of the process that can be guarded at once: all that the kernel gives a process by default. A guest
+/// has a few dozen, a file with the queues of a process has one. The table is 1.6 MiB of zero pages until used. When it
+/// is full, further maps are refused.
 const MAX_GUARDS: usize = 1 << 16;
 
 static SLOTS: [Slot; MAX_GUARDS] = [const { vacant_slot() }; MAX_GUARDS];
-/// Slots ever used: the handler looks no further.
+/// Number of slots ever used: the handler looks no further.
 static REACHED: AtomicUsize = AtomicUsize::new(0);
 static VACANT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 static INSTALLED: Once = Once::new();
@@ -45,13 +44,13 @@ pub(crate) struct Guard {
     mark: Mark,
 }
 
-/// Tells what became of a guarded mapping, for as long as its [`Guard`] is there. Every access asks it.
+/// The mark of a guarded mapping, valid as long as its [`Guard`] is there. Every access checks it.
 #[derive(Clone, Copy)]
 pub(crate) struct Mark(&'static Slot);
 
 impl Guard {
-    /// Guards `length` bytes from `start`, which must be a whole mapping of the caller's that stays
-    /// mapped until the guard is dropped. `None` when the table is full.
+    /// Guards `length` bytes from `start`, which must be a whole mapping of the caller that stays mapped until the
+    /// guard is dropped. `None` when the table is full.
     pub(crate) fn new(start: usize, length: usize) -> Option<Self> {
         INSTALLED.call_once(install);
         let index = claim()?;
@@ -67,8 +66,8 @@ impl Guard {
 }
 
 impl Mark {
-    /// Whether an access has hit a hole. Ask after the access: the handler sets the mark before it
-    /// puts zeros in place, so bytes that are not the file's are never taken for it.
+    /// Whether an access has hit a hole. Ask after the access: the handler sets the mark before it puts zeros in place,
+    /// so the zeros are never taken for bytes of the file.
     #[inline]
     pub(crate) fn is_lost(self) -> bool {
         self.0.is_lost()
@@ -100,7 +99,7 @@ fn claim() -> Option<usize> {
     Some(index)
 }
 
-/// Under Miri there are no signals, and no files that shrink.
+/// Installs the handler, except under Miri, which has no signals, and no files that shrink.
 fn install() {
     if cfg!(miri) {
         return;
@@ -125,8 +124,8 @@ extern "C" fn on_sigbus(_: i32, info: *mut libc::siginfo_t, _: *mut c_void) {
     }
 }
 
-/// Replaces the guarded mapping around `address`. The whole of it, not only the page: it is of no
-/// more use, and so a copy over a large hole faults once and the number of mappings stays as it is.
+/// Replaces the guarded mapping around `address`: all of it, not only the page. It is of no more use, and so a copy
+/// over a large hole faults once and the number of mappings stays the same.
 fn fill_with_zeros(address: usize) -> bool {
     let reached = &SLOTS[..REACHED.load(Acquire)];
     let found = reached
@@ -138,13 +137,12 @@ fn fill_with_zeros(address: usize) -> bool {
     slot.lose();
     let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
     let rights = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: the range is a whole mapping owned by the guard's owner, who is in the middle of the
-    // access that brought us here and thus keeps it mapped; it is only reached by raw pointers, so
-    // changed contents break no reference.
+    // SAFETY: the range is a whole mapping owned by the guard's owner, which is in the middle of the access that raised
+    // the signal and thus keeps it mapped; it is only reached by raw pointers, so changed contents break no reference.
     unsafe { mmap_anonymous(start as *mut c_void, end - start, rights, flags) }.is_ok()
 }
 
-/// The raised signal stays pending until the handler returns and then ends the process.
+/// Ends the process: the raised signal stays pending until the handler returns.
 fn die_by_default() {
     // SAFETY: both calls are async-signal-safe and take valid constants.
     unsafe {

@@ -1,6 +1,7 @@
-//! Files in memory, and their mappings as the kernel makes them.
+//! Files in memory, and their mappings by the kernel.
 //!
-//! Miri knows no shared mappings. Its runs use a stand-in (`interpreted.rs`), so that all else in this room is what ships.
+//! Miri supports no shared mappings. Its runs use a stand-in (`interpreted.rs`), so that all other code of this room is
+//! what ships.
 
 #[cfg(miri)]
 mod interpreted;
@@ -26,15 +27,15 @@ mod shipped {
 
     use crate::{PAGE, Protection};
 
-    /// `f_type` of hugetlbfs (linux/magic.h), whose mappings must keep to huge pages.
+    /// `f_type` of hugetlbfs (linux/magic.h), whose mappings must be aligned to huge pages.
     const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
 
-    /// What nobody can take back: the size.
+    /// Seals that fix the size for good.
     const SEALED: SealFlags = SealFlags::SHRINK
         .union(SealFlags::GROW)
         .union(SealFlags::SEAL);
 
-    /// A file in memory of so many zeros, whose size stays.
+    /// Makes a file in memory of `length` zeros, whose size is fixed.
     pub(crate) fn create(length: u64) -> io::Result<OwnedFd> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = memfd_create("vrdma-pages", flags)?;
@@ -43,19 +44,19 @@ mod shipped {
         Ok(fd)
     }
 
-    /// Whether it is such a file.
+    /// Whether the size of a file in memory is fixed.
     pub(crate) fn is_sealed(fd: BorrowedFd<'_>) -> io::Result<bool> {
         Ok(fcntl_get_seals(fd)?.contains(SEALED))
     }
 
-    /// The length, of a regular file.
+    /// Returns the length if it is a regular file.
     pub(crate) fn length(fd: BorrowedFd<'_>) -> Result<Option<u64>, Errno> {
         let status = fstat(fd)?;
         let is_regular = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
         Ok(is_regular.then_some(status.st_size as u64))
     }
 
-    /// The alignment that mappings of this file need.
+    /// Returns the alignment that mappings of this file need.
     pub(crate) fn granule(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
         let system = fstatfs(fd)?;
         let huge = system.f_type as u64 == HUGETLBFS_MAGIC;
@@ -90,7 +91,7 @@ mod shipped {
     /// # Safety
     /// It is in a shared mapping of the caller's.
     pub(crate) unsafe fn take_out(start: *mut c_void, length: usize) {
-        // SAFETY: of a shared mapping only the page table's entries go; contents are the file's.
+        // SAFETY: in a shared mapping, only page table entries are dropped; the contents are the file's.
         let _ = unsafe { madvise(start, length, Advice::LinuxDontNeed) };
     }
 
@@ -105,7 +106,7 @@ mod shipped {
     }
 }
 
-/// See above for what these are.
+/// The stand-in, with the same functions as above.
 #[cfg(miri)]
 mod stand_in {
     use std::ffi::c_void;

@@ -12,13 +12,12 @@
 //!                        dirty bitmap           Guard: survives a truncated file
 //! ```
 //!
-//! A [`Space`] is all that one guest or client lets us touch. Bytes are reached through a [`View`],
-//! which holds the maps still for as long as it lives: unmapping waits for the views, so no access
-//! outlives the answer to an unmap. No host pointer leaves this room and none is kept between
-//! views.
+//! A [`Space`] is all memory that one guest or client lets us touch. Bytes are reached through a [`View`], which holds
+//! the maps still for as long as it lives: unmapping waits for the views, so no access outlives the answer to an unmap.
+//! No host pointer leaves this room and none is kept between views.
 //!
-//! This room does not know what the bytes mean, which protocol mapped them, nor who may use which
-//! key: registrations are the engine's business.
+//! This room does not know what the bytes mean, which protocol mapped them, or who may use which key: registrations are
+//! the engine's business.
 
 mod backing;
 mod client;

@@ -1,11 +1,11 @@
-//! One DMA map, and the only places where its bytes are touched.
+//! One DMA map, and the only functions that touch its bytes.
 
 use crate::backing::Backing;
 use crate::dirty::Bitmap;
 use crate::mapping::Mapping;
 use crate::{Fault, PAGE};
 
-/// What the guest lets us do with a map.
+/// Accesses that the guest allows to a map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Protection {
     /// The device may read.
@@ -36,23 +36,23 @@ impl Protection {
     }
 }
 
-/// What an access needs.
+/// The right that an access needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Right {
-    /// To read.
+    /// The right to read.
     Read,
-    /// To write.
+    /// The right to write.
     Write,
 }
 
-/// `size` bytes from bus address `iova`.
+/// A map of `size` bytes from bus address `iova`.
 pub(crate) struct Map {
     pub(crate) iova: u64,
     pub(crate) size: u64,
     pub(crate) protection: Protection,
     pub(crate) mapping: Mapping,
     pub(crate) dirty: Option<Bitmap>,
-    /// Of a guest's.
+    /// The file, if it is a guest's map.
     pub(crate) backing: Option<Backing>,
 }
 
@@ -71,7 +71,7 @@ impl Map {
         (self.size / PAGE) as usize
     }
 
-    /// The bytes from `bus`, which is inside, up to `length` or the end of the map.
+    /// Returns the bytes from `bus`, which is inside, up to `length` or the end of the map.
     #[inline]
     pub(crate) fn window(&self, bus: u64, length: u64) -> Window<'_> {
         let at = bus - self.iova;
@@ -111,7 +111,7 @@ impl Window<'_> {
         self.map.protection.allows(right)
     }
 
-    /// Whether it is a naturally aligned word of eight bytes: maps begin on page borders.
+    /// Whether the window is a naturally aligned word of eight bytes: maps begin on page borders.
     pub(crate) fn is_word(&self) -> bool {
         self.length == size_of::<u64>() && self.at.is_multiple_of(size_of::<u64>())
     }
@@ -123,14 +123,14 @@ impl Window<'_> {
         self.length -= length;
     }
 
-    /// Prepares a long access to `length` bytes; whether it is the first one to some of them by this process.
+    /// Prepares a long access to `length` bytes. Returns whether this process touches some of them for the first time.
     #[inline]
     pub(crate) fn populate(&self, length: usize) -> bool {
         self.map.mapping.populate(self.at, length)
     }
 
-    /// Calls `act` with the address of the first of `length` bytes, which are good for reads of
-    /// any kind during the call. What was read counts only if the answer is `Ok`.
+    /// Calls `act` with the address of the first of `length` bytes, which are good for reads of any kind during the
+    /// call. The bytes read count only if the answer is `Ok`.
     #[inline]
     pub(crate) fn read_raw<T>(
         &self,
@@ -144,9 +144,8 @@ impl Window<'_> {
         Ok(answer)
     }
 
-    /// Calls `act` with the address of the first of `length` bytes, which are good for writes of
-    /// any kind during the call. Every byte ever written into a guest passes here, so that the
-    /// dirty log misses none.
+    /// Calls `act` with the address of the first of `length` bytes, which are good for writes of any kind during the
+    /// call. All writes into a guest go through here, so that the dirty log misses none.
     ///
     /// Marking comes after the write: a log taken in between then shows the page again next time,
     /// while marking first would let the page be sent without the bytes and never again.

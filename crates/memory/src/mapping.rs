@@ -15,13 +15,13 @@ use crate::{Protection, kernel};
 /// Why memory was not mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MapError {
-    /// No bytes.
+    /// The map has no bytes.
     #[error("a DMA map must not be empty")]
     Empty,
-    /// Not in whole pages.
+    /// Address, size or file offset is not in whole pages.
     #[error("address, size and file offset of a DMA map must be multiples of 4096")]
     Unaligned,
-    /// Beyond 64 bits.
+    /// The end is beyond 64 bits.
     #[error("a DMA map must not reach beyond the end of the address space")]
     Wraps,
     /// Neither readable nor writable.
@@ -70,14 +70,14 @@ impl Drop for Area {
 
 /// A mapped and guarded stretch of a file. The file may shrink or change at any moment.
 pub(crate) struct Mapping {
-    /// Where the first byte is that was asked for: in the area, which `whole` keeps.
+    /// Address of the first byte that was asked for: in the area, which `whole` keeps.
     start: *mut u8,
-    /// That of the guard in `whole`.
+    /// Mark of the guard in `whole`.
     mark: Mark,
     whole: Arc<Whole>,
 }
 
-/// What several stretches of one file may share.
+/// The parts that several stretches of one file may share.
 struct Whole {
     // Dropped before the area, so the handler never touches address space that is not ours.
     _guard: Guard,
@@ -122,7 +122,7 @@ impl Mapping {
         })
     }
 
-    /// The same mapping from byte `offset` on, which lies in it.
+    /// Returns the same mapping from byte `offset` on, which lies in it.
     pub(crate) fn from(&self, offset: usize) -> Self {
         Self {
             start: self.address(offset),
@@ -131,15 +131,15 @@ impl Mapping {
         }
     }
 
-    /// Prepares a long access to `length` bytes from `offset` on, so that it does not fault at each page; whether it is
-    /// the first one to some of them.
+    /// Prepares a long access to `length` bytes from `offset` on, so that it does not fault at each page. Returns
+    /// whether this process touches some of them for the first time.
     #[inline]
     pub(crate) fn populate(&self, offset: usize, length: usize) -> bool {
         length >= GRANULE && self.whole.populate(self.in_area(offset), length)
     }
 
-    /// Address of byte `offset` of what was asked for. Valid for accesses until the end of the
-    /// mapping as long as `self` lives.
+    /// Returns the address of byte `offset` of what was asked for. Valid for accesses until the end of the mapping as
+    /// long as `self` lives.
     #[inline]
     pub(crate) fn address(&self, offset: usize) -> *mut u8 {
         debug_assert!(self.in_area(offset) < self.whole.area.length);
@@ -188,7 +188,7 @@ impl Area {
         Ok(area)
     }
 
-    /// Reads a byte of each of these granules, so that the kernel maps what there is of it.
+    /// Reads a byte of each of these granules, so that the kernel maps those of its pages that exist.
     #[cold]
     fn touch(&self, granules: Range<usize>) {
         assert!(
@@ -204,7 +204,7 @@ impl Area {
     }
 }
 
-/// The alignment that mappings of this file need; refuses a regular file that ends before `end`.
+/// Returns the alignment that mappings of this file need; refuses a regular file that ends before `end`.
 fn granule(fd: BorrowedFd<'_>, end: u64) -> Result<u64, MapError> {
     match kernel::length(fd)? {
         Some(length) if length < end => Err(MapError::FileTooShort { length }),

@@ -1,13 +1,13 @@
-//! Page lists: what a driver's page directory said when it was read.
+//! Page lists: the pages that a driver's page directory named when it was read.
 //!
 //! ```text
 //!   directory page ──► 512 tables ──► 512 data pages each
 //!   page i: directory entry (i >> 9) & 0x1ff, table entry i & 0x1ff
 //! ```
 //!
-//! A directory is walked once, in pieces if it is long, into a private list; the guest may change it
-//! afterwards without effect. A list says where pages were, not that they still are: every access through it is
-//! checked against the maps of the day. Pages may repeat.
+//! A directory is walked once, in pieces if it is long, into a private list; the guest may change it afterwards without
+//! effect. A list says where pages were, not that they still are there: every access through it is checked against the
+//! current maps. Pages may repeat.
 
 use std::fmt;
 
@@ -19,17 +19,17 @@ mod tests;
 /// Entries in one directory or table page.
 const ENTRIES: usize = 512;
 
-/// Each is a bus address.
+/// Bytes of an entry, which is a bus address.
 const ENTRY_BYTES: usize = 8;
 
 /// Pages that one directory can name (1 GiB): bounds a list to 2 MiB.
 pub const MAX_PAGES: u32 = (ENTRIES * ENTRIES) as u32;
 
-/// Pages looked at when searching for adjacent ones: 2 MiB, far beyond where longer copies become
-/// faster, and a bound on what scattered maps can make us search again.
+/// Most pages looked at in a search for adjacent ones: 2 MiB, far more than makes copies faster, and a bound on
+/// repeated searches when maps are scattered.
 const MAX_RUN: usize = 512;
 
-/// Which level of the walk an entry stands for.
+/// The level of the walk that an entry belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
     /// The directory page itself.
@@ -43,18 +43,18 @@ pub enum Level {
 /// What is wrong with an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PageFlaw {
-    /// Zero, the mark of an unused entry.
+    /// The address is zero, the mark of an unused entry.
     Zero,
-    /// Low 12 bits set.
+    /// Some of the low 12 bits are set.
     Unaligned,
-    /// Not mapped, or not with the right that is needed.
+    /// The page is not mapped, or not with the right that is needed.
     Unmapped,
 }
 
 /// Why a page directory was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PageError {
-    /// No pages, or more than [`MAX_PAGES`].
+    /// The number of pages is zero, or more than [`MAX_PAGES`].
     #[error("a page directory names 1 to {MAX_PAGES} pages, not {0}")]
     Count(u32),
     /// One address of the walk cannot be used.
@@ -62,7 +62,7 @@ pub enum PageError {
     Entry {
         /// What the address stands for.
         level: Level,
-        /// Which of its level, from 0.
+        /// Number of the entry at its level, from 0.
         index: u32,
         /// The address.
         address: u64,
@@ -71,9 +71,9 @@ pub enum PageError {
     },
 }
 
-/// Pages in the order of a registration, and where in the first one it begins.
+/// Pages in the order of a registration, and the byte of the first page at which it begins.
 pub struct PageList {
-    /// Where it was read from.
+    /// Bus address of the directory.
     directory: u64,
     pages: Box<[u64]>,
     first_byte: u64,
@@ -91,8 +91,7 @@ impl fmt::Debug for PageList {
 }
 
 impl PageList {
-    /// Walks the directory at bus address `directory` for `count` pages, all of which must be
-    /// mapped with `right` now.
+    /// Walks the directory at bus address `directory` for `count` pages, all of which must be mapped with `right` now.
     pub fn resolve(
         view: &View<'_>,
         directory: u64,
@@ -104,7 +103,7 @@ impl PageList {
         Ok(walk.finish())
     }
 
-    /// The list of pages that the directory named when it was read before. All must be mapped with `right` now.
+    /// Makes the list of pages that the directory named when it was read before. All must be mapped with `right` now.
     pub fn listed(
         view: &View<'_>,
         directory: u64,
@@ -125,8 +124,8 @@ impl PageList {
         })
     }
 
-    /// Lets the region begin at this byte of the first page (a registration's start is rarely
-    /// aligned). Only the low 12 bits count, so a virtual address will do.
+    /// Makes the region begin at this byte of the first page (a registration's start is rarely aligned). Only the low
+    /// 12 bits count, so a virtual address will do.
     pub fn starting_at(self, address: u64) -> Self {
         Self {
             first_byte: address % PAGE,
@@ -134,7 +133,7 @@ impl PageList {
         }
     }
 
-    /// A list of no pages, whose bytes are nowhere.
+    /// Makes a list of no pages, whose bytes are nowhere.
     pub fn nowhere() -> Self {
         Self {
             directory: 0,
@@ -153,7 +152,7 @@ impl PageList {
         self.first_byte
     }
 
-    /// How many pages.
+    /// Number of pages.
     pub fn count(&self) -> u32 {
         self.pages.len() as u32
     }
@@ -179,8 +178,8 @@ impl PageList {
         self.run(offset, 1).map(|(bus, _)| bus)
     }
 
-    /// Bus address of the byte at `offset` and how many bytes from there, at most `length`, are
-    /// adjacent on the bus.
+    /// Returns the bus address of the byte at `offset`, and how many bytes from there, at most `length`, are adjacent
+    /// on the bus.
     #[inline]
     pub(crate) fn run(&self, offset: u64, length: u64) -> Option<(u64, u64)> {
         let position = self.first_byte.checked_add(offset)?;
@@ -194,8 +193,8 @@ impl PageList {
         Some((first + within, run))
     }
 
-    /// Bytes from the start of page `index`, at least `wanted` if there are as many, that are
-    /// adjacent on the bus.
+    /// Returns how many bytes from the start of page `index` are adjacent on the bus: at least `wanted` if there are as
+    /// many.
     fn adjacent(&self, index: usize, wanted: u64) -> u64 {
         let most = wanted.div_ceil(PAGE).min(MAX_RUN as u64) as usize;
         let pairs = self.pages[index..].windows(2).take(most - 1);
@@ -206,10 +205,9 @@ impl PageList {
     }
 }
 
-/// A walk over a page directory in pieces, for those that are long: 2^18 pages take a millisecond.
+/// A walk over a long page directory in pieces: 2^18 pages take a millisecond.
 ///
-/// What was read stays as it was read; a page is looked up in the maps of the time at which its table is
-/// read.
+/// Entries stay as they were read; a page is looked up in the maps at the time when its table is read.
 pub struct PageWalk {
     directory: u64,
     tables: Box<[u64]>,
@@ -219,8 +217,8 @@ pub struct PageWalk {
 }
 
 impl PageWalk {
-    /// Reads the directory page at bus address `directory`, for `count` pages which all must be mapped
-    /// with `right`.
+    /// Reads the directory page at bus address `directory`, for `count` pages, all of which must be mapped with
+    /// `right`.
     pub fn begin(
         view: &View<'_>,
         directory: u64,
@@ -247,7 +245,7 @@ impl PageWalk {
         })
     }
 
-    /// Reads at most so many tables more, of up to 512 pages each; true once it has read all.
+    /// Reads at most `tables` more tables, of up to 512 pages each. Returns true once all are read.
     pub fn go_on(&mut self, view: &View<'_>, tables: usize) -> Result<bool, PageError> {
         let first = self.pages.len().div_ceil(ENTRIES);
         let some = self.tables.iter().enumerate().skip(first).take(tables);
@@ -262,7 +260,7 @@ impl PageWalk {
         Ok(self.pages.len() == self.count)
     }
 
-    /// The pages read so far: all, after [`go_on`](Self::go_on) has said so.
+    /// Returns the pages read so far: all of them, after [`go_on`](Self::go_on) has returned true.
     pub fn finish(self) -> PageList {
         PageList {
             directory: self.directory,
@@ -302,15 +300,15 @@ fn check_page(
     })
 }
 
-/// A private copy of the first entries of a directory or table page. Most lists are short, and a driver has thousands of
-/// them, each in pages of its own: the rest of such a page is not worth the copy.
+/// A private copy of the first entries of a directory or table page. Most lists are short, and a driver has thousands
+/// of them, each in pages of its own: copying the rest of such a page is not worth it.
 struct Entries {
     bytes: [u8; PAGE as usize],
     used: usize,
 }
 
 impl Entries {
-    /// As many as `used` says, which is no more than a page has.
+    /// Reads `used` entries, which are no more than a page has.
     fn read(
         view: &View<'_>,
         level: Level,

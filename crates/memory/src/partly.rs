@@ -1,5 +1,5 @@
-//! A registered stretch of a client's memory of which a part, in whole pages, is a file that we map: where its library
-//! has moved them into one.
+//! A registered stretch of a client's memory whose middle, in whole pages, is a file that we map: the client's library
+//! has moved these pages into a file.
 //!
 //! ```text
 //!   region   |··· client ···|======== file ========|·· client ··|
@@ -12,21 +12,21 @@ use std::sync::Arc;
 use crate::map::{Right, Window};
 use crate::{ClientRegion, CopyFault, Fault, FileRegion, Memory, Region, View};
 
-/// See the module. One pointer: every unit on its way holds regions.
+/// A registered stretch in two ways: by address and by file. One pointer: every unit on its way holds regions.
 #[derive(Clone, Debug)]
 pub struct PartlyMapped(Arc<Parts>);
 
 #[derive(Debug)]
 struct Parts {
-    /// All of it, by its addresses.
+    /// The whole stretch, by its addresses.
     client: ClientRegion,
-    /// Its offset 0 is the first byte that is mapped.
+    /// The file; its offset 0 is the first byte that is mapped.
     file: FileRegion,
-    /// Offsets in the region.
+    /// Offsets in the region that are in the file.
     mapped: Range<u64>,
 }
 
-/// Bytes that lie side by side in one region which is reached in one way.
+/// Adjacent bytes in one region that is reached in one way.
 pub(crate) struct Part {
     pub(crate) region: Region,
     pub(crate) offset: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Part {
 }
 
 impl PartlyMapped {
-    /// The region `client`, of which the bytes at `mapped` are those of the file.
+    /// Makes a region of `client`, whose bytes at `mapped` are those of the file.
     #[must_use]
     pub fn new(client: ClientRegion, file: FileRegion, mapped: Range<u64>) -> Self {
         Self(Arc::new(Parts {
@@ -44,7 +44,7 @@ impl PartlyMapped {
         }))
     }
 
-    /// All of it, by its addresses.
+    /// The whole stretch, by its addresses.
     #[must_use]
     pub fn client(&self) -> &ClientRegion {
         &self.0.client
@@ -54,7 +54,7 @@ impl PartlyMapped {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// As of the file, for what begins in it.
+    /// The window of the file, for an access that begins in it.
     #[inline]
     pub(crate) fn window(
         &self,
@@ -71,7 +71,7 @@ impl PartlyMapped {
         file.window(at, length.min(left), right)
     }
 
-    /// The part that has the byte at `offset`, up to `length` bytes of it.
+    /// Returns the part that has the byte at `offset`, up to `length` bytes of it.
     pub(crate) fn part(&self, offset: u64, length: u64) -> Part {
         let Parts {
             client,
@@ -98,7 +98,7 @@ impl PartlyMapped {
     }
 }
 
-/// Regions of several parts, one part after the other.
+/// Accesses to regions of several parts, one part after the other.
 impl View<'_> {
     pub(crate) fn read_from_parts(
         &self,

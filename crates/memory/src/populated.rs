@@ -1,31 +1,31 @@
-//! Which parts of a mapping long accesses have had put into the page table.
+//! Records which parts of a mapping long accesses have had put into the page table.
 //!
-//! Memory that is registered once and moved whole, as a VM's when it migrates, is touched by this process for the
-//! first time while it is copied: a page fault for each 4 KiB, which takes twice as long as its copy. But at a fault
-//! that only reads, the kernel maps all pages around that the file has already, 64 KiB of them unless
-//! `fault_around_bytes` says otherwise, and for writing as well, since the mapping is shared. So a byte of each granule
-//! is read before a long copy. (For each page, with the copy of one byte: 1140 ns by faults that write, 730 by
-//! MADV_POPULATE_WRITE, 325 by MADV_POPULATE_READ, 230 so.) What the file does not have yet faults as it comes.
+//! Memory that is registered once and moved whole, like a migrating VM's, is touched by this process for the first time
+//! while it is copied: with a page fault for each 4 KiB, which takes twice as long as its copy. But at a fault that
+//! only reads, the kernel maps all pages around it that the file already has, 64 KiB unless `fault_around_bytes` says
+//! otherwise, and for writing as well, since the mapping is shared. So a byte of each granule is read before a long
+//! copy. (For each page, with the copy of one byte: 1140 ns by faults that write, 730 by MADV_POPULATE_WRITE, 325 by
+//! MADV_POPULATE_READ, 230 by this method.) Pages that the file does not have yet fault one by one.
 //!
-//! The granules at both ends of the access are among them, though it covers a part of each only: memory that moves in
-//! long pieces of any alignment would else fault at each of their pages.
+//! The granules at both ends of the access are included, though it covers only a part of each: otherwise memory that
+//! moves in long pieces of any alignment would fault at each page of them.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Bytes that one bit stands for, which is what the kernel maps at once. Shorter accesses fault as they go.
+/// Bytes that one bit stands for, which the kernel maps at once. Shorter accesses fault as they go.
 pub(crate) const GRANULE: usize = 64 << 10;
 
 const BITS: usize = u64::BITS as usize;
 
-/// One bit for each granule of an area that was touched before a long access.
+/// One bit for each granule of an area: set when it was touched before a long access.
 pub(crate) struct Populated {
     words: Box<[AtomicU64]>,
 }
 
 impl Populated {
-    /// None yet, of an area of `length` bytes.
+    /// Makes a record of an area of `length` bytes, none of which were touched.
     pub(crate) fn new(length: usize) -> Self {
         let words = length.div_ceil(GRANULE * BITS);
         Self {
@@ -33,8 +33,8 @@ impl Populated {
         }
     }
 
-    /// Granules with any of `length` bytes from `offset` on that were not touched yet, with all between the first and
-    /// the last of them; empty if there are none.
+    /// Returns the granules with any of `length` bytes from `offset` on that were not touched yet, and all between the
+    /// first and the last of them; empty if there are none.
     #[inline]
     pub(crate) fn missing(&self, offset: usize, length: usize) -> Range<usize> {
         let accessed = offset / GRANULE..(offset + length).div_ceil(GRANULE);
@@ -46,7 +46,7 @@ impl Populated {
         first..last.map_or(first, |last| last + 1)
     }
 
-    /// These were touched.
+    /// Records that these granules were touched.
     pub(crate) fn note(&self, granules: Range<usize>) {
         for granule in granules {
             self.words[granule / BITS].fetch_or(1 << (granule % BITS), Relaxed);

@@ -1,4 +1,4 @@
-//! What one registration names: the whole bus, a list of pages, or a client's memory.
+//! The memory that one registration names: the whole bus, a list of pages, or a client's memory.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ pub enum Region {
     Client(ClientRegion),
     /// A file that a client has mapped.
     File(FileRegion),
-    /// Memory of a client process that is a file in its middle.
+    /// Memory of a client process whose middle is a file.
     Partly(PartlyMapped),
 }
 
 impl Region {
-    /// Bus address of the byte at `offset` and how many bytes from there, at most `length`, are
-    /// adjacent on the bus. `None` beyond the end, and for what is not on a bus.
+    /// Returns the bus address of the byte at `offset`, and how many bytes from there, at most `length`, are adjacent
+    /// on the bus. `None` beyond the end, and for memory that is not on a bus.
     #[inline]
     pub(crate) fn run(&self, offset: u64, length: u64) -> Option<(u64, u64)> {
         match self {
@@ -32,7 +32,7 @@ impl Region {
         }
     }
 
-    /// Whether offsets of both regions count along the same bytes.
+    /// Whether equal offsets in both regions mean the same bytes.
     #[inline]
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (self, other) {
@@ -49,7 +49,8 @@ impl Region {
         matches!(self, Self::Partly(_))
     }
 
-    /// What has the byte at `offset`, and up to `length` bytes from there, in one way: mostly the region itself.
+    /// Returns the part that has the byte at `offset` and up to `length` bytes from there, all reached in one way:
+    /// mostly the region itself.
     pub(crate) fn part(&self, offset: u64, length: u64) -> Part {
         match self {
             Self::Partly(partly) => partly.part(offset, length),

@@ -10,8 +10,7 @@ use crate::{Fault, PAGE, Protection, kernel};
 #[cfg(test)]
 mod tests;
 
-/// Zeroed pages in a memfd whose size is sealed: whoever maps it can change bytes but not take
-/// them away.
+/// Zeroed pages in a memfd whose size is sealed: a process that maps them can change bytes but not take them away.
 pub struct SharedPages {
     fd: OwnedFd,
     start: *mut u8,
@@ -24,7 +23,7 @@ unsafe impl Send for SharedPages {}
 unsafe impl Sync for SharedPages {}
 
 impl SharedPages {
-    /// `count` pages of [`PAGE`] bytes.
+    /// Makes `count` pages of [`PAGE`] bytes.
     pub fn new(count: usize) -> io::Result<Self> {
         let length = count
             .checked_mul(PAGE as usize)
@@ -33,10 +32,10 @@ impl SharedPages {
         Self::map(fd, length)
     }
 
-    /// The pages of another process of ours, by their memfd.
+    /// Takes over the pages of another process of ours, by their memfd.
     ///
     /// # Errors
-    /// It has another size, or the size is not sealed.
+    /// The memfd has another size, or the size is not sealed.
     pub fn resume(fd: OwnedFd, count: usize) -> io::Result<Self> {
         let length = count * PAGE as usize;
         let is_sealed = kernel::is_sealed(fd.as_fd())?;
@@ -55,17 +54,17 @@ impl SharedPages {
         })
     }
 
-    /// The memfd, to be sent to whoever maps the pages.
+    /// The memfd, to be sent to a process that maps the pages.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// Bytes.
+    /// Length in bytes.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// The little-endian word at `offset`, which must be aligned and inside.
+    /// Reads the little-endian word at `offset`, which must be aligned and inside.
     pub fn load_u32(&self, offset: usize) -> Result<u32, Fault> {
         Ok(u32::from_le(self.word(offset)?.load(Acquire)))
     }
@@ -76,7 +75,7 @@ impl SharedPages {
         Ok(())
     }
 
-    /// Replaces the word at `offset` and returns the old one, with nobody in between.
+    /// Replaces the word at `offset` and returns the old one, atomically.
     pub fn swap_u32(&self, offset: usize, value: u32) -> Result<u32, Fault> {
         Ok(u32::from_le(self.word(offset)?.swap(value.to_le(), AcqRel)))
     }
@@ -86,8 +85,8 @@ impl SharedPages {
         if !offset.is_multiple_of(size) || offset >= self.length {
             return Err(Fault::Gone);
         }
-        // SAFETY: aligned, and inside the mapping, which lives as long as `self` and cannot shrink
-        // because its size is sealed; nobody on our side reaches the bytes but by atomics.
+        // SAFETY: aligned, and inside the mapping, which lives as long as `self` and cannot shrink because its size is
+        // sealed; our side reaches the bytes only by atomics.
         Ok(unsafe { AtomicU32::from_ptr(self.start.add(offset).cast()) })
     }
 }

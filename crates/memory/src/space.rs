@@ -17,11 +17,11 @@ use crate::{PAGE, View};
 #[cfg(test)]
 mod tests;
 
-/// Maps of one space. QEMU makes a few dozen; the bound keeps a client from filling the kernel's
-/// table of our mappings (65530 by default) and is an error to it.
+/// Most maps of one space. QEMU makes a few dozen; the bound keeps a client from filling the kernel's table of our
+/// mappings (65530 by default), and a client that exceeds it gets an error.
 pub const MAX_MAPS: usize = 512;
 
-/// Bytes mapped in one space. Beyond the largest guests in use; it bounds the dirty log to 128 MiB.
+/// Most bytes mapped in one space: beyond the largest guests in use. It bounds the dirty log to 128 MiB.
 pub const MAX_BYTES: u64 = 4 << 40;
 
 /// Why memory was not unmapped.
@@ -37,8 +37,8 @@ pub enum UnmapError {
 
 /// All memory that one guest or client lets us touch.
 ///
-/// Lock order: the lock of a space is innermost; nothing else is locked while it is held. Changes
-/// wait until every [`View`] is gone, so a thread must drop its own before it makes one.
+/// Lock order: the lock of a space is innermost; nothing else is locked while it is held. A change waits until every
+/// [`View`] is gone, so a thread must drop its own before it makes one.
 pub struct Space {
     maps: RwLock<Maps>,
     generation: AtomicU64,
@@ -51,7 +51,7 @@ impl fmt::Debug for Space {
 }
 
 pub(crate) struct Maps {
-    /// Ascending by `iova`, without overlaps.
+    /// Maps, ascending by `iova`, without overlaps.
     pub(crate) sorted: Vec<Map>,
     pub(crate) bus_master: bool,
     logging: bool,
@@ -63,12 +63,12 @@ impl Default for Space {
     }
 }
 
-/// Maps that were removed. Drop them where nobody waits: the kernel takes milliseconds for each gigabyte
-/// that was in use.
+/// Maps that were removed. Drop them where nothing waits: the kernel takes milliseconds for each gigabyte that was in
+/// use.
 pub struct Unmapped(Vec<Map>);
 
 impl Unmapped {
-    /// Bytes.
+    /// Bytes of all removed maps.
     pub fn bytes(&self) -> u64 {
         self.0.iter().map(|map| map.size).sum()
     }
@@ -81,7 +81,7 @@ impl fmt::Debug for Unmapped {
 }
 
 impl Space {
-    /// Nothing mapped, bus mastering on: a PCI function turns it off when it is reset.
+    /// Makes a space with nothing mapped and bus mastering on: a PCI function turns it off when it is reset.
     pub fn new() -> Self {
         let maps = Maps {
             sorted: Vec::new(),
@@ -94,7 +94,8 @@ impl Space {
         }
     }
 
-    /// Lets the device reach `size` bytes of `fd` from `offset` at bus address `iova`. The descriptor is kept as long as the map.
+    /// Lets the device reach `size` bytes of `fd` from `offset` at bus address `iova`. The descriptor is kept as long
+    /// as the map.
     pub fn map(
         &self,
         iova: u64,
@@ -117,8 +118,8 @@ impl Space {
         })
     }
 
-    /// Removes every map inside the range; a range without maps is no error (as in VFIO). When this
-    /// returns, nobody accesses them any more.
+    /// Removes every map inside the range; a range without maps is no error (as in VFIO). When this returns, nobody
+    /// accesses the removed maps any more.
     pub fn unmap(&self, iova: u64, size: u64) -> Result<Unmapped, UnmapError> {
         let removed = self.maps.write().remove(iova, iova.saturating_add(size))?;
         Ok(self.forget(removed))
@@ -137,24 +138,24 @@ impl Space {
         Unmapped(removed)
     }
 
-    /// PCI's bus master enable: while it is off every access faults. When this returns with it
-    /// off, no access is going on.
+    /// Sets PCI's bus master enable: while it is off, every access faults. When this returns after turning it off, no
+    /// access is going on.
     pub fn set_bus_master(&self, on: bool) {
         self.maps.write().bus_master = on;
     }
 
-    /// Changes whenever something was unmapped: addresses checked before may be gone.
+    /// A number that changes whenever something was unmapped: addresses checked before may be gone.
     pub fn generation(&self) -> u64 {
         self.generation.load(Acquire)
     }
 
-    /// Where there is memory, ascending: one range of bus addresses for each map.
+    /// Returns where there is memory, ascending: one range of bus addresses for each map.
     pub fn ranges(&self) -> Vec<Range<u64>> {
         let maps = self.maps.read_recursive();
         maps.sorted.iter().map(|map| map.iova..map.end()).collect()
     }
 
-    /// Access to the bytes; a thread may hold several views of one space.
+    /// Returns access to the bytes; a thread may hold several views of one space.
     pub fn view(&self) -> View<'_> {
         // Recursive, because a copy inside one guest takes two views in one thread, and a waiting
         // writer between them would block the second forever.
@@ -195,7 +196,7 @@ impl Maps {
         self.sorted.partition_point(|map| map.end() <= bus)
     }
 
-    /// Where a map of `size` bytes at `iova` belongs.
+    /// Returns where a map of `size` bytes at `iova` belongs.
     fn room(&self, iova: u64, size: u64) -> Result<usize, MapError> {
         let index = self.search(iova);
         if let Some(next) = self

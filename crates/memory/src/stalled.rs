@@ -1,8 +1,7 @@
-//! Which processes kept a thread waiting: a mark that all connections of a process share.
+//! Marks of processes that kept a thread waiting: all connections of a process share its mark.
 //!
-//! The kernel may hold a lock of the whole address space while a page does not come. Another connection
-//! of the same process would meet it as well, and so would one that is made afterwards: the mark stays
-//! until the process ends.
+//! The kernel may hold a lock of the whole address space while a page does not come. Another connection of the same
+//! process would meet that lock as well, even one that is made afterwards: so the mark stays until the process ends.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,16 +29,16 @@ impl Stalled {
     }
 }
 
-/// A process; a number alone may be another one's later.
+/// A process; its number alone may later be another one's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Process {
     pid: i32,
-    /// Ticks since boot.
+    /// Start time, in ticks since boot.
     started: u64,
 }
 
 impl Process {
-    /// `None` if it has ended.
+    /// Looks up a process; `None` if it has ended.
     fn of(pid: i32) -> Option<Self> {
         let status = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let started = started(&status)?;
@@ -47,19 +46,18 @@ impl Process {
     }
 }
 
-/// Field 22 of proc_pid_stat(5). The second is a name in brackets, of any characters.
+/// Reads field 22 of proc_pid_stat(5). Field 2 is a name in brackets, of any characters.
 fn started(status: &str) -> Option<u64> {
     let (_, behind) = status.rsplit_once(')')?;
     behind.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
-/// The marks of a tenant's processes: of those that have connections, and of those that are marked and
-/// still there.
+/// The marks of a tenant's processes: of processes that have connections, and of marked processes that still exist.
 #[derive(Default)]
 pub(crate) struct Marks(BTreeMap<Process, Stalled>);
 
 impl Marks {
-    /// The mark of a process; one of its own if nothing can be known of it.
+    /// Returns the mark of a process; a separate mark if nothing is known of the process.
     pub(crate) fn of(&mut self, pid: Pid) -> Stalled {
         self.0.retain(|process, mark| {
             let lives = || Process::of(process.pid) == Some(*process);

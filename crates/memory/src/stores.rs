@@ -4,8 +4,8 @@ use std::ptr;
 use std::sync::atomic::Ordering::Release;
 use std::sync::atomic::fence;
 
-/// The last bytes of a write are stored on their own, after all others: programs poll the end of a
-/// buffer to see that a message has arrived, and a plain memcpy may store its ends in any order.
+/// Number of last bytes of a write that are stored on their own, after all others: programs poll the end of a buffer to
+/// see that a message has arrived, and a plain memcpy may store its ends in any order.
 pub(crate) const TAIL: u64 = 8;
 
 /// Copies foreign bytes, the tail after the rest: see [`TAIL`].
@@ -18,18 +18,18 @@ pub(crate) unsafe fn move_tail_last(from: *const u8, to: *mut u8, length: usize)
     // SAFETY: both parts are inside what was promised.
     unsafe {
         move_bytes(from, to, head);
-        // What was stored so far, also by earlier pieces, becomes visible before what comes now.
+        // Makes all bytes stored so far, also by earlier pieces, visible before the tail.
         fence(Release);
         move_tail(from.add(head), to.add(head), length - head);
     }
 }
 
-/// The same with non-temporal stores.
+/// The same as [`move_tail_last`], with non-temporal stores.
 ///
-/// A plain store to memory that no cache has reads the line first, to write it back later: a copied byte costs the memory
-/// three. Non-temporal stores write whole lines and read none. What was copied is in memory then and not in a cache, which
-/// is slower for whoever reads it at once and would have found it there: for messages that are longer than what caches
-/// hold.
+/// A plain store to memory that is in no cache first reads the line, to write it back later: each copied byte costs
+/// three bytes of memory traffic. Non-temporal stores write whole lines and read none. The copied bytes are then in
+/// memory and not in a cache, which is slower for a program that reads them at once: so this is for messages that are
+/// longer than caches hold.
 ///
 /// # Safety
 /// As for [`move_tail_last`].
@@ -43,7 +43,7 @@ pub(crate) unsafe fn move_non_temporal_tail_last(from: *const u8, to: *mut u8, l
     }
 }
 
-/// Copies up to [`TAIL`] bytes. A whole tail, which is usual, is one load and one store.
+/// Copies up to [`TAIL`] bytes. A whole tail, the usual case, is one load and one store.
 ///
 /// # Safety
 /// As for [`move_tail_last`].
@@ -65,10 +65,10 @@ unsafe fn move_tail(from: *const u8, to: *mut u8, length: usize) {
 /// As for [`move_tail_last`].
 #[inline]
 pub(crate) unsafe fn move_bytes(from: *const u8, to: *mut u8, length: usize) {
-    // SAFETY: readable and writable as promised. The bytes belong to a guest that may write them
-    // meanwhile, and no lock can stop it. That is tolerated because no reference to them is ever
-    // formed and nothing is decided twice on what was read: a race tears the guest's own data and
-    // nothing else. `copy` and not `copy_nonoverlapping`, since two regions may name one page.
+    // SAFETY: readable and writable as promised. The bytes belong to a guest that may write them meanwhile, and no lock
+    // can stop it. That is tolerated because no reference to them is ever formed and no decision is made twice on what
+    // was read: a race tears the guest's own data and nothing else. `copy` and not `copy_nonoverlapping`, since two
+    // regions may name one page.
     unsafe { ptr::copy(from, to, length) };
 }
 
@@ -76,18 +76,19 @@ pub(crate) unsafe fn move_bytes(from: *const u8, to: *mut u8, length: usize) {
 mod lines {
     use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
 
-    /// A cache line.
+    /// Bytes of a cache line.
     pub(super) const LINE: usize = 64;
 
-    /// Copies whole lines, and returns when all that come later see them.
+    /// Copies whole lines. Returns when all later stores will be seen after these.
     ///
     /// # Safety
-    /// `from` is readable and `to` writable for `length` bytes; `to` is at a line's begin and `length` a number of lines.
+    /// `from` is readable and `to` writable for `length` bytes; `to` is at the start of a line and `length` a multiple
+    /// of a line.
     pub(super) unsafe fn copy(from: *const u8, to: *mut u8, length: usize) {
         const WORD: usize = size_of::<__m128i>();
         for at in (0..length).step_by(LINE) {
-            // SAFETY: `at` is inside what was promised, with a line behind it; `to` is aligned to lines, and so to words.
-            // Every x86-64 processor has SSE2.
+            // SAFETY: `at` is inside what was promised, with a whole line after it; `to` is aligned to lines, and so to
+            // words. Every x86-64 processor has SSE2.
             unsafe {
                 let (from, to) = (from.add(at), to.add(at));
                 let word = |number: usize| _mm_loadu_si128(from.add(number * WORD).cast());
@@ -97,13 +98,13 @@ mod lines {
                 }
             }
         }
-        // Such stores are seen in any order, and later plain ones before them.
+        // Non-temporal stores are seen in any order, and later plain stores before them.
         // SAFETY: as above, SSE.
         unsafe { _mm_sfence() };
     }
 }
 
-/// Copies foreign bytes in any order; whatever is stored later is seen later.
+/// Copies foreign bytes in any order; later stores are seen later.
 ///
 /// # Safety
 /// As for [`move_tail_last`].
@@ -120,7 +121,7 @@ unsafe fn move_non_temporal(from: *const u8, to: *mut u8, length: usize) {
     }
 }
 
-/// The same on processors whose such stores this does not know.
+/// The same on processors whose non-temporal stores are not supported here.
 ///
 /// # Safety
 /// As for [`move_tail_last`].

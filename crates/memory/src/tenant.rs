@@ -1,18 +1,18 @@
-//! Copies for clients that are not trusted to have their pages at hand.
+//! Copies for clients that are not trusted to have their pages present.
 //!
 //! ```text
 //!   data path ── copy, buffer ──► the tenant's own thread ── pread, pwrite ──► client's memory
 //!        └── waits a little ◄── buffer ──┘
 //!              ├─ longer than the bytes need: the tenant owes the rest, see `waited`
-//!              ├─ longer than it may wait: late; whoever wanted the copy asks again, and is told so until it is done
+//!              ├─ longer than it may wait: late; the caller asks again, and is told so until the copy is done
 //!              └─ longer than GIVEN_UP: gone, and so is the thread
 //! ```
 //!
-//! A page may be backed by a file system in the client's hands (FUSE), and a read of it then takes as
-//! long as the client likes; no call of the kernel gives up by itself. So such a read happens in a
-//! thread of the tenant, and what it can cost the others is a hundredth of the time. Descriptors of
-//! files on such a file system are as bad: even `close` waits for an answer. But a page may as well come from a slow disk, or the
-//! thread may get no core: then the copy is made when it can be, and nothing has failed.
+//! A page may be backed by a file system in the client's hands (FUSE), and a read of it then takes as long as the
+//! client likes; no system call gives up by itself. So such a read happens in a thread of the tenant, and can cost the
+//! others at most a hundredth of the time. Descriptors of files on such a file system are as bad: even `close` waits
+//! for an answer. But a page may just as well come from a slow disk, or the thread may get no core: then the copy is
+//! made when possible, and nothing has failed.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
@@ -31,17 +31,17 @@ use crate::closing::Closing;
 use crate::stalled::{Marks, Stalled};
 use crate::waited::{AllTenants, Debt, PATIENCE, excess};
 
-/// How long a thread may take to get a core: that is the machine's fault, and nothing is owed for it.
+/// How long a thread may take to get a core. Such a delay is the machine's fault, and nothing is owed for it.
 const BEGINS_WITHIN: Duration = Duration::from_millis(50);
 
-/// How long a copy may be late. A page comes from a busy disk within that time, and programs that poll for completions wait for
-/// seconds anyway when a peer has died.
+/// How long a copy may be late. A page comes from a busy disk within that time, and programs that poll for completions
+/// wait for seconds anyway when a peer has died.
 const GIVEN_UP: Duration = Duration::from_secs(3);
 
-/// Threads of one tenant that may hang at the same time; with more it is refused.
+/// Threads of one tenant that may hang at the same time; once that many hang, the tenant is refused.
 const ABANDONED_MAX: u32 = 4;
 
-/// Bytes that were moved, in a buffer of the data path's.
+/// Bytes that were moved, in a buffer of the data path.
 pub(crate) struct Moved {
     pub(crate) buffer: Vec<u8>,
     pub(crate) count: Option<usize>,
@@ -61,7 +61,7 @@ type Job = Box<dyn FnOnce() -> Moved + Send>;
 struct Worker {
     jobs: SyncSender<Job>,
     done: Receiver<Done>,
-    /// When it began with the job.
+    /// Time at which the worker began the job; none before.
     begun: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -72,7 +72,7 @@ struct Done {
 }
 
 impl Worker {
-    /// Waits for the job that it has. `None`: it took longer than `patience`.
+    /// Waits for the worker's job. `None`: it took longer than `patience`.
     fn wait(&self, patience: Duration) -> Option<Done> {
         let mut left = patience;
         loop {
@@ -96,7 +96,7 @@ impl Worker {
     }
 }
 
-/// Which copy it is: of whose memory, and where.
+/// Names a copy: the memory, and the address in it.
 pub(crate) type CopyId = (usize, u64);
 
 /// A job that is either done or taken back.
@@ -104,7 +104,7 @@ pub(crate) type CopyId = (usize, u64);
 struct Once(Arc<AtomicBool>);
 
 impl Once {
-    /// Does it, unless it was taken back.
+    /// Does the job, unless it was taken back.
     fn run(&self, job: impl FnOnce() -> Moved) -> Moved {
         match self.0.swap(true, AcqRel) {
             false => job(),
@@ -112,13 +112,13 @@ impl Once {
         }
     }
 
-    /// Whether it was not begun, and never will be.
+    /// Takes the job back. Returns whether it had not begun, and so never will.
     fn take_back(&self) -> bool {
         !self.0.swap(true, AcqRel)
     }
 }
 
-/// A job that is done when it can be.
+/// A job that is done when possible.
 struct Late {
     worker: Worker,
     of: Option<CopyId>,
@@ -129,13 +129,13 @@ struct Late {
 struct State {
     worker: Option<Worker>,
     late: Option<Late>,
-    /// The last copy that was late for too long, and nobody was told so.
+    /// The last copy that was late for too long, if the caller was not told yet.
     gone: Option<CopyId>,
     debt: Debt,
     buffer: Vec<u8>,
 }
 
-/// One user's clients together.
+/// All clients of one user.
 #[derive(Default)]
 pub struct Tenant {
     state: Mutex<State>,
@@ -145,14 +145,14 @@ pub struct Tenant {
     all: Arc<AllTenants>,
 }
 
-/// A descriptor that only threads of the tenant may close. One that a job did not take is closed where descriptors are.
+/// A descriptor that only threads of the tenant may close. If no job took it, the closing thread closes it.
 pub(crate) struct Kept {
     fd: Option<OwnedFd>,
     closing: Arc<Closing>,
 }
 
 impl Kept {
-    /// For the tenant's thread.
+    /// Takes the descriptor, in the tenant's thread.
     pub(crate) fn take(mut self) -> Option<OwnedFd> {
         self.fd.take()
     }
@@ -173,14 +173,14 @@ impl std::fmt::Debug for Tenant {
     }
 }
 
-/// How long a job is waited for, and whose memory it reaches.
+/// How long a job is waited for, and the copy that it makes, if it makes one.
 struct Wait {
     of: Option<CopyId>,
     patience: Duration,
 }
 
 impl Tenant {
-    /// With no thread until the first copy; one of `all`.
+    /// Makes a tenant, one of `all`, without a thread until the first copy.
     pub fn new(all: Arc<AllTenants>) -> Self {
         Self {
             all,
@@ -188,7 +188,7 @@ impl Tenant {
         }
     }
 
-    /// Whether it kept somebody waiting lately: nothing is done for it.
+    /// Whether the tenant kept a caller waiting lately: nothing is done for it then.
     pub fn is_refused(&self) -> bool {
         self.is_serving(&mut self.state.lock())
     }
@@ -200,7 +200,7 @@ impl Tenant {
         }
     }
 
-    /// A descriptor for a job.
+    /// Wraps a descriptor for a job.
     pub(crate) fn keep(&self, fd: OwnedFd) -> Kept {
         Kept {
             fd: Some(fd),
@@ -208,17 +208,18 @@ impl Tenant {
         }
     }
 
-    /// A buffer for a job: take it, and give it back in [`Moved`].
+    /// Returns a buffer for a job. The job gives it back in [`Moved`].
     pub(crate) fn buffer(&self) -> Vec<u8> {
         std::mem::take(&mut self.state.lock().buffer)
     }
 
-    /// The mark of one of its processes.
+    /// Returns the mark of one of the tenant's processes.
     pub(crate) fn mark_of(&self, pid: Pid) -> Stalled {
         self.marks.lock().of(pid)
     }
 
-    /// Has something found out. A fault: it took too long, now or lately, and is not asked again.
+    /// Has a question answered in the tenant's thread. A fault: the tenant took too long, now or lately, and is not
+    /// asked again.
     pub(crate) fn ask<T: Send + Sync + 'static>(
         &self,
         question: impl FnOnce() -> T + Send + 'static,
@@ -230,7 +231,7 @@ impl Tenant {
             return Err(Fault::Gone);
         }
         let question = move || {
-            // Nobody else writes it.
+            // Nothing else writes it.
             let _new = told.set(question());
             drop(told);
             Moved::nothing()
@@ -240,12 +241,12 @@ impl Tenant {
             patience: PATIENCE,
         };
         self.run(&mut state, wait, question)?;
-        // The thread let go of its half before it told that the job was done.
+        // The thread dropped its half before it reported that the job was done.
         let answer = Arc::into_inner(found).and_then(OnceLock::into_inner);
         answer.ok_or(Fault::Gone)
     }
 
-    /// Has bytes copied, which may be done twice: what is late is done all the same.
+    /// Has bytes copied, which may be done twice: a copy that is late is done all the same.
     pub(crate) fn copy(
         &self,
         place: CopyId,
@@ -266,8 +267,8 @@ impl Tenant {
     /// The same for bytes that must not be copied twice.
     ///
     /// # Errors
-    /// `Late`: the copy was not begun and never will be, so it may be asked for again. `Gone`: as for [`Self::copy`], or the
-    /// copy was begun and is late, so it may be made at any moment.
+    /// `Late`: the copy has not begun and never will, so it may be asked for again. `Gone`: as for [`Self::copy`], or
+    /// the copy has begun and is late, so it may be made at any moment.
     pub(crate) fn copy_once(
         &self,
         place: CopyId,
@@ -289,7 +290,7 @@ impl Tenant {
         is_late && of.is_some_and(|(of, _)| of == memory)
     }
 
-    /// Has the job done.
+    /// Has the worker do the job.
     fn run(
         &self,
         state: &mut State,
@@ -323,13 +324,13 @@ impl Tenant {
         Ok(moved)
     }
 
-    /// Looks whether what was late is done, without waiting for it.
+    /// Checks whether a late job is done, without waiting for it.
     fn end_late(&self, state: &mut State) -> Result<(), Fault> {
         let Some(late) = state.late.take() else {
             return Ok(());
         };
         if let Ok(done) = late.worker.done.try_recv() {
-            // Whoever wanted it asks again, and its pages are at hand now.
+            // The caller asks for the copy again, and its pages are present now.
             state.buffer = done.moved.buffer;
             state.worker = Some(late.worker);
         } else if late.since.elapsed() < GIVEN_UP {
@@ -372,7 +373,7 @@ impl Tenant {
                     let moved = job();
                     let took = now.elapsed();
                     if finished.send(Done { moved, took }).is_err() {
-                        // Given up on while it hung.
+                        // The thread was given up while it hung.
                         abandoned.fetch_sub(1, AcqRel);
                         return;
                     }

@@ -1,11 +1,12 @@
-//! Gives large stretches of address space back in a thread of its own.
+//! Unmaps large stretches of address space in a thread of its own.
 //!
 //! ```text
 //!   last owner drops it ──► small, or many wait ──► munmap at once
 //!                      └──► else ──► the thread: pages, piece by piece, then munmap
 //! ```
-//! Each GiB of pages that were accessed takes munmap 20 to 50 ms, in which nobody else in the process maps or unmaps anything. All
-//! other adapters of a shard would wait for that, and with all of it at once in a thread, those that map memory.
+//! For each GiB of pages that were accessed, munmap takes 20 to 50 ms, in which nobody else in the process maps or
+//! unmaps anything. All other adapters of a shard would wait for that. If a thread unmapped everything at once, all
+//! threads that map memory would wait.
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -14,10 +15,11 @@ use std::thread;
 
 use crate::kernel;
 
-/// From here on a stretch is large, and goes in pieces of so much: a fraction of a millisecond.
+/// Size from which a stretch is large, and size of the pieces that it is unmapped in: each takes a fraction of a
+/// millisecond.
 const LARGE_BYTES: usize = 8 << 20;
 
-/// Stretches that wait for the thread. Who maps and unmaps faster than it keeps pace with unmaps the rest itself.
+/// Stretches that wait for the thread. A caller that maps and unmaps faster than the thread unmaps the rest itself.
 const WAITING_MAX: usize = 64;
 
 /// A whole mapping that nobody uses any more.
@@ -26,7 +28,7 @@ struct Stretch {
     length: usize,
 }
 
-// SAFETY: address space is not tied to a thread, and nobody else has it.
+// SAFETY: address space is not tied to a thread, and nobody else uses it.
 unsafe impl Send for Stretch {}
 
 impl Stretch {
@@ -46,7 +48,7 @@ impl Stretch {
     }
 }
 
-/// Unmaps it, now or soon.
+/// Unmaps a stretch, now or soon.
 ///
 /// # Safety
 /// It is a whole shared mapping of the caller's, to which no pointer is used any more.
@@ -62,7 +64,7 @@ pub(crate) unsafe fn unmap(start: *mut c_void, length: usize) {
     }
 }
 
-/// Of the whole process; it begins with the first large stretch. `None` if the system had no thread then.
+/// The process-wide unmapping thread, started at the first large stretch. `None` if the system had no thread then.
 fn thread() -> Option<&'static SyncSender<Stretch>> {
     static THREAD: OnceLock<Option<SyncSender<Stretch>>> = OnceLock::new();
     let thread = THREAD.get_or_init(|| {

@@ -13,8 +13,8 @@ use crate::{Fault, Memory, Region, Right};
 #[cfg(test)]
 mod tests;
 
-/// The memory of one guest or client, held still: maps come and go only when no view is alive.
-/// Make one for a batch of work, not for longer.
+/// The memory of one guest or client, held still: maps change only when no view is alive. Make one for a batch of work,
+/// not for longer.
 pub struct View<'s> {
     maps: RwLockReadGuard<'s, Maps>,
     /// Index of the map that was hit last; most accesses hit it again.
@@ -63,7 +63,7 @@ impl<'s> View<'s> {
         ptr::eq(&*self.maps, &*other.maps)
     }
 
-    /// The bytes at `bus` up to `length` or the end of their map.
+    /// Returns the bytes at `bus` up to `length` or the end of their map.
     #[inline]
     pub(crate) fn window(&self, bus: u64, length: u64, right: Right) -> Result<Window<'_>, Fault> {
         let map = self

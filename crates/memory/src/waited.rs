@@ -1,12 +1,13 @@
-//! How long tenants have kept the data path waiting lately, each of them and all together.
+//! How long tenants have kept the data path waiting lately, each by itself and all together.
 //!
 //! ```text
 //!   a job took longer than its bytes need ──► debt ── a hundredth of the time that passes ──► none
 //!                                               └── MOST or more: refused, until nothing is owed
 //! ```
-//! So what one tenant costs the others stays at 1 % of the time, whether it hangs once or is a little late each
-//! time. Refused are greetings and files; copies are waited for no longer than the tenant may owe. All tenants together have a debt, too: with as many users as somebody likes, none of which has a debt yet,
-//! they would be waited for without end. When that debt is high, nobody is waited for long.
+//! So what one tenant costs the others stays at 1 % of the time, whether it hangs once or is a little late each time. A
+//! refused tenant's greetings and files are refused; its copies are waited for no longer than the tenant may owe. All
+//! tenants together have a debt, too: without it, somebody with many users, none of which has a debt yet, could make
+//! the data path wait without end. While that debt is high, nobody is waited for long.
 
 use std::time::{Duration, Instant};
 
@@ -15,31 +16,31 @@ use parking_lot::Mutex;
 /// How long the data path waits for the answer to a question, which is asked once.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
-/// How long it waits for one copy, which may be late: a page from a fast disk is there by then.
+/// How long the data path waits for one copy, which may be late: a page from a fast disk is there by then.
 pub(crate) const COPY_PATIENCE: Duration = Duration::from_millis(10);
 
-/// The shortest time that is worth trying: a thread's turn and some pages.
+/// The shortest wait that makes sense: a thread's turn and some pages.
 const LEAST_PATIENCE: Duration = Duration::from_millis(1);
 
-/// The same while all tenants together have kept it waiting.
+/// The most that the data path waits while the debt of all tenants is high.
 const LITTLE_PATIENCE: Duration = Duration::from_millis(1);
 
-/// The debt with which a tenant is refused: that of one that hung.
+/// The debt at which a tenant is refused: that of a tenant that hung once.
 const MOST: Duration = PATIENCE;
 
-/// The debt of all with which there is little patience.
+/// The debt of all tenants from which on [`LITTLE_PATIENCE`] applies.
 const MOST_OF_ALL: Duration = Duration::from_millis(200);
 
-/// One part in so many of the time that passes is forgiven.
+/// Divisor of the time that passes: the quotient is forgiven.
 const FORGIVEN: u32 = 100;
 
-/// What any job may take: a thread's turn, and a page that has to be cleared.
+/// Time that any job may take: a thread's turn, and a page that has to be cleared.
 const ALLOWED: Duration = Duration::from_micros(200);
 
-/// What a byte may take beyond that: pages that have to be mapped.
+/// Time that each byte may take beyond that: pages that have to be mapped.
 const ALLOWED_A_BYTE: Duration = Duration::from_nanos(2);
 
-/// A job's time beyond what its bytes need.
+/// Returns a job's time beyond what its bytes need.
 pub(crate) fn excess(took: Duration, bytes: usize) -> Duration {
     let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
     took.saturating_sub(ALLOWED + ALLOWED_A_BYTE.saturating_mul(bytes))
@@ -49,9 +50,9 @@ pub(crate) fn excess(took: Duration, bytes: usize) -> Duration {
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Debt {
     owed: Duration,
-    /// When it was that.
+    /// Time at which that was owed.
     at: Option<Instant>,
-    /// It was too much, and is not forgiven yet.
+    /// Set when the debt was too high, until all of it is forgiven.
     refused: bool,
 }
 
@@ -62,14 +63,14 @@ impl Debt {
         self.refused |= self.owed >= MOST;
     }
 
-    /// Whether a tenant that owes it is refused.
+    /// Whether a tenant with this debt is refused.
     pub(crate) fn is_refused(&mut self, now: Instant) -> bool {
         self.forgive(now);
         self.refused &= !self.owed.is_zero();
         self.refused
     }
 
-    /// How long a copy may be waited for now. `None`: not at all.
+    /// Returns how long a copy may be waited for now. `None`: not at all.
     pub(crate) fn patience(&mut self, now: Instant) -> Option<Duration> {
         self.forgive(now);
         let left = MOST.saturating_sub(self.owed);
@@ -83,7 +84,7 @@ impl Debt {
     }
 }
 
-/// What all tenants together owe.
+/// The debt of all tenants together.
 #[derive(Default, Debug)]
 pub struct AllTenants(Mutex<Debt>);
 
@@ -92,7 +93,7 @@ impl AllTenants {
         self.0.lock().add(waited, now);
     }
 
-    /// How long one job is waited for now.
+    /// Returns how long one job is waited for now.
     pub(crate) fn patience(&self, now: Instant) -> Duration {
         let mut debt = self.0.lock();
         debt.forgive(now);

@@ -1,4 +1,4 @@
-//! Words that we and a guest change at the same time.
+//! Words that we and a guest change concurrently.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 use crate::map::Window;
 use crate::{Fault, Right, View};
 
-/// Tries of an atomic update. Each failure means that somebody else changed the word meanwhile;
-/// ordinary contention needs a few, and a guest that hammers its own word gets a fault instead of
-/// our thread.
+/// Most tries of an atomic update. A try fails if somebody else changed the word meanwhile; ordinary contention needs a
+/// few, and a guest that hammers its own word gets a fault instead of our thread.
 const MAX_TRIES: usize = 1024;
 
 impl View<'_> {
@@ -61,7 +60,7 @@ impl View<'_> {
         update_at(self.word(bus, size_of::<u64>(), Right::Write)?, update)
     }
 
-    /// A naturally aligned word. Maps begin on page borders on both sides, so an aligned bus
+    /// Returns the window of a naturally aligned word. Maps begin on page borders on both sides, so an aligned bus
     /// address is an aligned host address and an aligned word never crosses a map.
     #[inline]
     fn word(&self, bus: u64, size: usize, right: Right) -> Result<Window<'_>, Fault> {
@@ -72,7 +71,7 @@ impl View<'_> {
     }
 }
 
-/// Replaces the word that a window for writing begins with; see `update_u64`.
+/// Replaces the word at the start of a writable window; see `update_u64`.
 pub(crate) fn update_at(window: Window<'_>, update: &dyn Fn(u64) -> u64) -> Result<u64, Fault> {
     if !window.allows(Right::Read) || !window.is_word() {
         return Err(Fault::Gone);

@@ -1,4 +1,4 @@
-//! Random maps, reads, writes and copies against a plain vector.
+//! Random maps, reads, writes and copies, compared with a plain vector.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use vrdma_memory::{
 const PAGES: usize = 24;
 const END: u64 = PAGES as u64 * PAGE;
 
-/// What the bus looks like: bytes, and for every page whether it can be read and written.
+/// The expected state of the bus: bytes, and for every page whether it can be read and written.
 struct Model {
     bytes: Vec<u8>,
     pages: Vec<Option<Protection>>,
 }
 
 impl Model {
-    /// How many bytes from `at` can be accessed before the fault.
+    /// Number of bytes from `at` that can be accessed before the fault.
     fn reach(&self, at: u64, length: u64, right: Right) -> u64 {
         let allowed = |byte: &u64| {
             let page = self.pages.get((byte / PAGE) as usize).copied().flatten();
@@ -58,7 +58,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-/// Map sizes and what they may: `None` is a gap.
+/// Map sizes and their protection: `None` is a gap.
 fn layout() -> impl Strategy<Value = Vec<(u64, Option<Protection>)>> {
     let may = prop_oneof![
         1 => Just(None),
@@ -78,7 +78,7 @@ fn build(layout: &[(u64, Option<Protection>)]) -> (Space, Model) {
         let room = (PAGES - model.pages.len()) as u64;
         let (iova, pages) = (model.pages.len() as u64 * PAGE, pages.min(room));
         if let (Some(protection), 1..) = (may, pages) {
-            // One page more in front: the offset into the file is in use.
+            // One more page in front, so that the offset into the file matters.
             let memory = SharedPages::new(pages as usize + 1).unwrap();
             let fd = memory.fd().try_clone_to_owned().unwrap();
             space.map(iova, pages * PAGE, protection, fd, PAGE).unwrap();
@@ -201,7 +201,7 @@ proptest! {
     }
 }
 
-/// Both ways to copy do the same.
+/// Two ways to copy, which must do the same.
 type Copier<'v> =
     fn(&View<'v>, (&Region, u64), &View<'v>, (&Region, u64), u64) -> Result<(), CopyFault>;
 

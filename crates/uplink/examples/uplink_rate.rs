@@ -1,11 +1,10 @@
-//! Packets a second of one core that sends and receives in turn, over a veth pair and over a tunnel on
-//! loopback:
+//! Packets a second of one core that sends and receives in turn, over a veth pair and over a tunnel on loopback:
 //!
 //! ```text
 //! unshare --user --map-root-user --net cargo run --release -p vrdma-uplink --example uplink_rate
 //! ```
-//! One line for each kind and frame length: frames and megabytes for each second of processor time,
-//! and the share that arrived.
+//! One line for each kind and frame length: frames and megabytes for each second of processor time, and the share that
+//! arrived.
 
 use std::process::Command;
 use std::time::Duration;
@@ -13,18 +12,18 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use vrdma_uplink::{Hop, OpenError, PeerSpec, Port, Ports, Segment, TunnelConfig};
 
-/// Frames between two flushes, as a busy shard has them.
+/// Frames between two flushes, as in a busy shard.
 const BURST: usize = 64;
 const MEASURED: Duration = Duration::from_secs(1);
 /// Ethernet, IPv4, UDP, BTH, RETH and ICRC around payloads of 0, 1024 and 4096 bytes.
 const LENGTHS: [usize; 3] = [74, 1098, 4170];
 
-/// Processor time of this thread, which other work on the machine does not stretch.
+/// Returns the processor time of this thread, which other work on the machine does not stretch.
 fn worked() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
-/// A frame that filters take for RoCEv2.
+/// Makes a frame that filters take for RoCEv2.
 fn roce(len: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0];
     frame.extend(((len - 14) as u16).to_be_bytes());
@@ -67,7 +66,7 @@ fn tunnel() -> Result<Ports, OpenError> {
     Ports::tunnel(&TunnelConfig { local })
 }
 
-/// As through a tunnel, after a session was agreed on.
+/// Measures sealing as in a tunnel, after a session was agreed on.
 fn measure_sealed() -> Result<(), Box<dyn std::error::Error>> {
     let (mut a, mut b) = (tunnel()?, tunnel()?);
     let keys = Some("5a".repeat(32).parse()?);

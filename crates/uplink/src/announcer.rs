@@ -1,34 +1,35 @@
-//! One descriptor that says what somebody waits for of a socket.
+//! One descriptor that announces what a port waits for on a socket.
 //!
-//! Ports of several threads send on one socket, and one of them reads it. Those that only send would be woken by
-//! each frame that comes if they watched the socket itself, and again in each turn until the reader has taken it.
+//! Ports of several threads send on one socket, and one of them reads it. If the ports that only send watched the
+//! socket itself, each incoming frame would wake them, again in each turn until the reader has taken it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
-/// The socket's name in the set, and that of all else.
+/// Names in the set: of the socket, and of all others.
 const SOCKET: u64 = 0;
 const BESIDE: u64 = 1;
 
-/// See the module.
+/// An epoll set with the socket, and perhaps others.
 #[derive(Debug)]
 pub(crate) struct Announcer {
     epoll: OwnedFd,
-    /// What it announces always.
+    /// Events of the socket that are always announced.
     always: EventFlags,
-    /// It announces room in the socket, too.
+    /// Whether room in the socket is announced, too.
     room_watched: bool,
 }
 
 impl Announcer {
-    /// For who reads the socket.
+    /// Makes an announcer for the port that reads the socket.
     pub(crate) fn of_input(socket: BorrowedFd<'_>) -> io::Result<Self> {
         Self::new(socket, EventFlags::IN)
     }
 
-    /// For who only sends on it: room alone, and only [while it is watched for](Self::watch_room).
+    /// Makes an announcer for a port that only sends: of room alone, and only [while it is watched
+    /// for](Self::watch_room).
     pub(crate) fn of_room(socket: BorrowedFd<'_>) -> io::Result<Self> {
         Self::new(socket, EventFlags::empty())
     }
@@ -43,14 +44,14 @@ impl Announcer {
         })
     }
 
-    /// Announces input of this one, too.
+    /// Announces input of another descriptor, too.
     pub(crate) fn add(&self, beside: BorrowedFd<'_>) -> io::Result<()> {
         let name = EventData::new_u64(BESIDE);
         Ok(epoll::add(&self.epoll, beside, name, EventFlags::IN)?)
     }
 
-    /// Announces room in the socket as well, or no longer: for who watches the one descriptor, which is never
-    /// writable itself.
+    /// Announces room in the socket as well, or no longer: for a port that watches this descriptor alone, which is
+    /// never writable itself.
     pub(crate) fn watch_room(&mut self, socket: BorrowedFd<'_>, watch: bool) {
         if watch == self.room_watched {
             return;
@@ -78,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// A socket that never blocks, and its other end.
+    /// Returns a socket that never blocks, and its other end.
     fn sockets() -> [OwnedFd; 2] {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let pair = socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None);

@@ -1,11 +1,11 @@
-//! Frames that wait for one system call.
+//! Frames that wait to be sent together in one system call.
 //!
 //! ```text
 //!   data      | head, frame | head, frame | head, frame |      one buffer
 //!   messages   '----- to A, cut at n ----'  '-- to B --'
 //! ```
-//! Frames of one length to one peer stand one behind the other, which is what UDP_SEGMENT wants. On
-//! packet sockets RoCEv2 packets of one flow become a message in the same way ([`crate::offload`]).
+//! Frames of one length to one peer are adjacent, as UDP_SEGMENT requires. On packet sockets RoCEv2 packets of one flow
+//! become a message in the same way ([`crate::offload`]).
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,35 +18,35 @@ use crate::offload;
 use crate::seal::{self, Sealer};
 use crate::sys::{MESSAGES_MAX, Outgoing, Socket, send_some};
 
-/// Bytes that may wait. More are sent at once, or lost while the kernel takes none.
+/// Most bytes that may wait. Beyond that, frames are sent at once, or lost while the kernel takes none.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// Messages that may wait: a few system calls' worth.
+/// Most messages that may wait: enough for a few system calls.
 const WAITING_MAX: usize = 8 * MESSAGES_MAX;
 
-/// What one message to the kernel may hold (UDP_MAX_SEGMENTS of the kernels that had the fewest, and
-/// what the length fields of IPv4 leave for a payload). Trains are bounded by [`offload::follows`].
+/// Most segments and bytes of one message to the kernel (the smallest UDP_MAX_SEGMENTS of any kernel, and what the
+/// length fields of IPv4 leave for a payload). Trains are bounded by [`offload::follows`].
 const SEGMENTS_MAX: usize = 64;
 const JOINED_BYTES_MAX: usize = 65_507;
 
-/// Frames that are written in place without memory of their own.
+/// Most frames that are written in place without a heap allocation for them.
 const USUAL: usize = 16;
 
-/// Frames that wait.
+/// Waiting frames.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// The first `used` bytes are frames; what is behind them was used before.
+    /// The first `used` bytes are frames; the bytes after them were used before.
     data: Vec<u8>,
     used: usize,
     messages: Vec<Outgoing>,
-    /// Messages that are already sent.
+    /// Number of messages that are already sent.
     gone: usize,
-    /// Bytes before each frame that are not counted as the frame's.
+    /// Bytes before each frame that do not count as the frame's.
     head_bytes: usize,
     /// Whether frames to one peer are joined.
     joins: bool,
-    /// Packet sockets: bytes of a frame that the interface takes. The kernel does not look at the
-    /// length of packets that it is to cut.
+    /// Packet sockets: longest frame that the interface takes. The kernel does not check the length of packets that it
+    /// is to cut.
     frame_bytes_max: usize,
 }
 
@@ -59,18 +59,18 @@ impl Batch {
         }
     }
 
-    /// Tells how long a frame of a packet socket may be. Longer ones are refused one by one.
+    /// Sets the longest frame of a packet socket. Longer ones are refused one by one.
     pub(crate) fn set_frame_bytes(&mut self, most: usize) {
         self.frame_bytes_max = most;
     }
 
-    /// Whether a frame of this length fits to so many receivers.
+    /// Whether a frame of this length fits for this number of receivers.
     pub(crate) fn has_room(&self, bytes: usize, receivers: usize) -> bool {
         self.used + self.head_bytes + bytes + receivers * seal::OVERHEAD <= WAITING_BYTES_MAX
             && self.messages.len() + receivers <= WAITING_MAX
     }
 
-    /// Bytes that wait.
+    /// Number of bytes that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.used
     }
@@ -98,7 +98,7 @@ impl Batch {
         }
     }
 
-    /// Appends one sealed datagram; `false` if it could not be sealed.
+    /// Appends one sealed datagram. Returns `false` if it could not be sealed.
     pub(crate) fn push_sealed(&mut self, plain: &[u8], sealer: &Sealer, to: SocketAddr) -> bool {
         let (start, length) = (self.used, plain.len() + seal::OVERHEAD);
         self.reserve(length);
@@ -112,8 +112,8 @@ impl Batch {
         sealed
     }
 
-    /// Appends datagrams to one receiver which `fill` writes in place, behind a head that is the same
-    /// for all. If it answers `false` there are none.
+    /// Appends datagrams to one receiver, which `fill` writes in place after a head that is the same for all. If it
+    /// returns `false`, nothing is appended.
     pub(crate) fn push_in_place(
         &mut self,
         (head, lengths): (&[u8], &[usize]),
@@ -133,7 +133,7 @@ impl Batch {
         true
     }
 
-    /// Makes room for so many bytes more.
+    /// Makes room for `bytes` more bytes.
     fn reserve(&mut self, bytes: usize) {
         let need = self.used + bytes;
         if self.data.len() < need {
@@ -153,8 +153,8 @@ impl Batch {
         }
     }
 
-    /// Makes a datagram part of the message before it, if that goes to the same peer, ends where the
-    /// datagram begins and only has datagrams of one length, no shorter than this.
+    /// Adds a datagram to the last message, if that goes to the same peer, ends where the datagram begins and only has
+    /// datagrams of one length, no shorter than this one.
     fn join(&mut self, one: &Outgoing) -> bool {
         let (len, start, to) = (one.range.len(), one.range.start, one.to);
         let waiting = self.gone < self.messages.len();
@@ -189,7 +189,7 @@ impl Batch {
         true
     }
 
-    /// Sends what waits. `false` if the kernel has no room; the rest waits on.
+    /// Sends the waiting messages. If the kernel has no room, the rest waits on.
     pub(crate) fn send(&mut self, socket: &Socket, counters: &mut Counters) -> Flushed {
         let mut flushed = Flushed::default();
         while self.gone < self.messages.len() {
@@ -239,7 +239,7 @@ impl Batch {
         self.gone += 1;
     }
 
-    /// The kernel or the device cannot cut: datagrams go one by one from now on.
+    /// Has datagrams go one by one from now on, since the kernel or the device cannot cut.
     fn split(&mut self) {
         self.joins = false;
         let rest = self.messages.split_off(self.gone);
@@ -277,7 +277,7 @@ impl Batch {
     }
 }
 
-/// Has frames written one behind the other, each behind the same head.
+/// Has `fill` write frames one after the other, each behind the same head.
 pub(crate) fn fill_behind_heads(
     mut rest: &mut [u8],
     head: &[u8],
@@ -295,7 +295,7 @@ pub(crate) fn fill_behind_heads(
     fill(&mut rooms)
 }
 
-/// Whether the frame behind `number` others of a packet socket's message may be one with them.
+/// Whether the frame after `number` others in a packet socket's message may be joined with them.
 fn is_train(message: &[u8], stride: usize, number: usize) -> bool {
     let frame = |bytes: &[u8]| offload::HEADER_BYTES..bytes.len();
     let (first, next) = (&message[..stride], &message[number * stride..]);
@@ -305,7 +305,7 @@ fn is_train(message: &[u8], stride: usize, number: usize) -> bool {
 /// How sending a batch ended.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Flushed {
-    /// Frames are left for later.
+    /// Frames wait for later.
     pub(crate) waits: bool,
     /// A frame was longer than the MTU.
     pub(crate) too_big: bool,
@@ -345,7 +345,7 @@ mod tests {
 
     const HEAD: &[u8] = &[9; 8];
 
-    /// Frames that are written in place wait like those that are copied.
+    /// Frames that are written in place wait like frames that are copied.
     #[test]
     fn both_ways_into_a_batch_are_one() {
         let to: SocketAddr = "192.0.2.1:4789".parse().unwrap();

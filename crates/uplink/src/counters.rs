@@ -1,40 +1,40 @@
-//! What an uplink's port counts.
+//! Counters of an uplink's port.
 
 /// Why a frame was lost at the uplink.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
     /// Received: longer than a receive slot.
     Truncated,
-    /// Received: no VXLAN header of RFC 7348, or no Ethernet header behind it.
+    /// Received: no VXLAN header of RFC 7348, or no Ethernet header after it.
     Malformed,
-    /// Received: from an address that is nobody's.
+    /// Received: from an address that is no peer's.
     UnknownPeer,
-    /// Received: from a station that is stated to be behind another peer, or behind a peer of which
-    /// others are stated.
+    /// Received: from a station that is stated to be behind another peer, or from behind a peer for which other
+    /// stations are stated.
     ForeignStation,
-    /// Received: of a network that the peer takes no part in.
+    /// Received: of a network that the peer does not take part in.
     ForeignNetwork,
     /// Received: a call for a session, made with a key that is not ours.
     WrongKey,
-    /// Received: sealed by somebody else, or changed on the way.
+    /// Received: sealed by somebody other than the peer, or changed on the way.
     Forged,
-    /// Received: sealed, and taken before or too old to tell.
+    /// Received: sealed, and received before or too old to tell.
     Replayed,
     /// Received: in the clear from a peer with a key, or sealed by one without.
     Unsealed,
-    /// Received: sealed in a session that is not known here any more. To send: there is none yet.
+    /// Received: sealed in a session that is not known here any more. To send: there is no session yet.
     NoSession,
-    /// Received: an offload that the kernel announced and nobody can undo.
+    /// Received: with an offload that the kernel announced and that cannot be undone.
     Offload,
     /// Received: the kernel's buffer was full.
     Overrun,
-    /// Received: it is the other port's, which has too many unread.
+    /// Received: for the other port, which has too many unread frames.
     Stray,
     /// To send: shorter than an Ethernet header.
     Runt,
-    /// To send: a segment that this uplink cannot express, or a tag inside of an untagged one.
+    /// To send: in a segment that this uplink cannot express, or tagged inside an untagged segment.
     Segment,
-    /// To send: no such peer, or none at all.
+    /// To send: to a peer that does not exist, or there are no peers.
     NoPeer,
     /// To send: larger than the MTU of the interface, or of the path to the peer.
     TooBig,
@@ -75,28 +75,28 @@ impl Loss {
 /// Counters of one port since it was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Frames handed to the owner.
+    /// Frames passed to the owner.
     pub received_frames: u64,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub received_bytes: u64,
     /// Frames that the kernel took; a flooded one counts once for each peer.
     pub sent_frames: u64,
-    /// Their bytes, without tunnel headers.
+    /// Bytes of these frames, without tunnel headers.
     pub sent_bytes: u64,
-    /// Tunnel: frames of stations that had spoken from behind another peer just before.
+    /// Tunnel: frames of stations that had just been heard from behind another peer.
     pub contested: u64,
-    /// Tunnel: how often a silent station came up behind another peer.
+    /// Tunnel: how often a silent station was heard again from behind another peer.
     pub moved: u64,
     losses: [u64; Loss::ALL.len()],
 }
 
 impl Counters {
-    /// Frames lost for this reason.
+    /// Number of frames lost for this reason.
     pub fn lost(&self, reason: Loss) -> u64 {
         self.losses[reason as usize]
     }
 
-    /// Every reason's name and count.
+    /// Returns every reason's name and count.
     pub fn losses(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Loss::ALL
             .map(|(reason, name)| (name, self.lost(reason)))
@@ -111,7 +111,7 @@ impl Counters {
         self.losses[reason as usize] += frames;
     }
 
-    /// The kernel's own count, which is a total.
+    /// Sets the number of overruns to the kernel's count, which is a total.
     pub(crate) fn set_overrun(&mut self, total: u64) {
         self.losses[Loss::Overrun as usize] = total;
     }

@@ -4,8 +4,8 @@
 //!   frame ─► lost? ─► twice? ─► each: a bit turned? ─► late by delay, jitter, reordering? ─► out
 //!                                                          '─ held until `release(now)`
 //! ```
-//! Pure: time comes in as nanoseconds, what leaves goes to a callback. One seed and the same calls
-//! give the same link again.
+//! Pure: time comes in as nanoseconds, frames leave through a callback. The same seed and the same calls give the same
+//! link again.
 
 mod spec;
 #[cfg(test)]
@@ -18,12 +18,11 @@ pub use spec::{FaultSpec, Probability, SpecError};
 
 use crate::segment::Hop;
 
-/// Frames and bytes that wait at most; further ones are lost, as at a full queue.
+/// Most frames and bytes that are held; further ones are lost, as at a full queue.
 const HELD_MAX: usize = 16_384;
 const HELD_BYTES_MAX: usize = 64 << 20;
 
-/// How much later than its turn a reordered frame leaves, in nanoseconds: enough for some frames of
-/// a busy link to pass.
+/// Range of the extra delay of a reordered frame, in nanoseconds: enough for some frames of a busy link to pass it.
 const REORDER_NS: std::ops::Range<u64> = 20_000..500_000;
 
 /// A link with faults, for one direction.
@@ -37,7 +36,7 @@ pub struct Faults {
     lost: u64,
 }
 
-/// Ordered by when it leaves, then by when it came.
+/// A frame that is held, ordered by when it leaves, then by when it came.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Held {
     due: u64,
@@ -46,7 +45,7 @@ struct Held {
     hop: HopOrder,
 }
 
-/// A [`Hop`] is never compared: numbers differ.
+/// A [`Hop`] in a held frame, which is never compared: the numbers before it differ.
 #[derive(PartialEq, Eq, Debug)]
 struct HopOrder(Hop);
 
@@ -63,7 +62,7 @@ impl Ord for HopOrder {
 }
 
 impl Faults {
-    /// A link that behaves as the text says.
+    /// Makes a link that behaves as `spec` says.
     pub fn new(spec: FaultSpec) -> Self {
         Self {
             spec,
@@ -75,7 +74,7 @@ impl Faults {
         }
     }
 
-    /// Frames lost on purpose, or because too many were held.
+    /// Number of frames lost on purpose, or because too many were held.
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -106,12 +105,12 @@ impl Faults {
         }
     }
 
-    /// When the next held frame is due.
+    /// Returns when the next held frame is due.
     pub fn next_deadline(&self) -> Option<u64> {
         self.held.peek().map(|Reverse(held)| held.due)
     }
 
-    /// Lets go what is due.
+    /// Passes on the frames that are due.
     pub fn release(&mut self, now: u64, out: &mut impl FnMut(Hop, &[u8])) {
         while self.next_deadline().is_some_and(|due| due <= now) {
             let Some(Reverse(held)) = self.held.pop() else {
@@ -137,7 +136,7 @@ impl Faults {
         }));
     }
 
-    /// Nanoseconds that a frame is late by.
+    /// Returns the nanoseconds by which a frame is late.
     fn lateness(&mut self) -> u64 {
         let mut late = self.spec.delay_ns;
         if self.spec.jitter_ns > 0 {
@@ -156,8 +155,8 @@ impl Faults {
         }
     }
 
-    /// Draws nothing for what never happens, so that one fault's seed does not depend on others
-    /// that are off.
+    /// Whether a fault happens. Draws nothing for a fault that is off, so that the outcome of one fault does not depend
+    /// on others that are off.
     fn happens(&mut self, probability: Probability) -> bool {
         probability.0 > 0 && self.random.u32(0..Probability::ALWAYS.0) < probability.0
     }

@@ -1,12 +1,11 @@
-//! Which frames are the shard's: RoCEv2 and notices over IPv4 and IPv6, also behind one 802.1Q tag.
+//! Tells which frames are for the shard: RoCEv2 and notices over IPv4 and IPv6, also behind one 802.1Q tag.
 //!
-//! The same question twice: [`is_for_adapters`] for bytes in hand, and as a classic BPF program that the
-//! kernel runs before it queues (socket filters of linux/filter.h). A property test holds the two
-//! together.
+//! The test exists twice: as [`is_for_adapters`], for bytes at hand, and as a classic BPF program that the kernel runs
+//! before it queues (socket filters of linux/filter.h). A property test checks that the two agree.
 //!
-//! The kernel ends a program with 0 at a load past the end of the packet. A selector of tunnel
-//! sockets then chooses socket 0, which is the one for the rest; a socket filter drops the frame, so
-//! an IP packet whose own headers are cut off reaches nobody.
+//! The kernel ends a program with 0 at a load past the end of the packet. A selector of tunnel sockets then chooses
+//! socket 0, which takes the rest; a socket filter drops the frame, so an IP packet whose own headers are cut off
+//! reaches nobody.
 
 pub use vrdma_wire::is_for_adapters;
 use vrdma_wire::offset::{
@@ -22,19 +21,18 @@ mod assembler;
 pub(crate) use assembler::Instruction;
 use assembler::{Assembler, Label};
 
-/// Which half of an uplink's traffic a port receives.
+/// Part of an uplink's traffic that a port receives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Select {
     /// RoCEv2 and notices: UDP to ports 4791 and 4797.
     Roce,
     /// Everything else.
     Rest,
-    /// Nothing: it only sends.
+    /// Nothing: the port only sends.
     Nothing,
 }
 
-/// The program for a socket whose packets begin with the Ethernet header: takes all of a frame, or
-/// nothing.
+/// Returns the program for a socket whose packets begin with the Ethernet header: it takes all of a frame, or nothing.
 pub(crate) fn frame_filter(select: Select) -> Vec<Instruction> {
     match select {
         Select::Roce => program(0, u32::MAX, 0),
@@ -43,11 +41,11 @@ pub(crate) fn frame_filter(select: Select) -> Vec<Instruction> {
     }
 }
 
-/// Place of the socket for RoCEv2 in a tunnel's group of sockets; the rest has place 0.
+/// Place of the socket for RoCEv2 in a tunnel's group of sockets; the socket for the rest has place 0.
 pub(crate) const ROCE_PLACE: u32 = 1;
 
-/// The program that chooses among a tunnel's sockets: datagrams begin with the VXLAN header, or say
-/// themselves whose they are if they are sealed.
+/// Returns the program that chooses among a tunnel's sockets: datagrams begin with the VXLAN header, or, if they are
+/// sealed, name their port in their own header.
 pub(crate) fn tunnel_selector() -> Vec<Instruction> {
     let mut code = Assembler::default();
     let [yes, no, clear] = [(); 3].map(|()| code.label());
@@ -61,7 +59,7 @@ pub(crate) fn tunnel_selector() -> Vec<Instruction> {
     finish(code, [(yes, ROCE_PLACE), (no, 0)])
 }
 
-/// A program with the frame at `base` that returns one of two values.
+/// Returns a program for frames at `base` that returns one of two values.
 fn program(base: usize, roce: u32, rest: u32) -> Vec<Instruction> {
     let mut code = Assembler::default();
     let [yes, no] = [(); 2].map(|()| code.label());
@@ -79,7 +77,7 @@ fn by_frame(code: &mut Assembler, base: usize, yes: Label, no: Label) {
     by_type(code, base + TAG_BYTES, yes, no);
 }
 
-/// Ends a program with what it answers at each label.
+/// Ends a program with its result at each label.
 fn finish(mut code: Assembler, answers: [(Label, u32); 2]) -> Vec<Instruction> {
     for (label, value) in answers {
         code.place(label);
@@ -88,7 +86,7 @@ fn finish(mut code: Assembler, answers: [(Label, u32); 2]) -> Vec<Instruction> {
     code.finish()
 }
 
-/// Goes on by the type in the accumulator.
+/// Branches by the EtherType in the accumulator.
 fn by_type(code: &mut Assembler, base: usize, yes: Label, no: Label) {
     let [v4, v6] = [(); 2].map(|()| code.label());
     code.jump_if_equal(u32::from(EtherType::IPV4.0), v4);
@@ -111,7 +109,7 @@ fn by_type(code: &mut Assembler, base: usize, yes: Label, no: Label) {
     by_port(code, yes, no);
 }
 
-/// Goes on by the UDP port in the accumulator.
+/// Branches by the UDP port in the accumulator.
 fn by_port(code: &mut Assembler, yes: Label, no: Label) {
     code.jump_if_equal(u32::from(ROCE_PORT), yes);
     code.jump_if_equal(u32::from(NOTICE_PORT), yes);

@@ -1,13 +1,13 @@
-//! Fuzz bodies over what this room keeps to itself, for `crates/fuzz`: work that a kernel left undone, and what a
-//! tunnel's port takes in.
+//! Fuzz bodies for private parts of this room, used by `crates/fuzz`: offloads that a kernel left to be done, and what
+//! a tunnel's port takes in.
 
 use crate::offload::{HEADER_BYTES, NOTHING, finish, follows, head};
 pub use crate::tunnel::fuzz::ingress;
 
-/// The longest segment, and the headers of each packet that it is cut into.
+/// The longest segment, with the headers of each packet that it is cut into.
 const PACKET_BYTES_MAX: usize = 1 << 17;
 
-/// A frame as a packet socket gives it, its offload header in front: any numbers may stand there.
+/// Finishes a frame as a packet socket returns it, with an offload header in front whose numbers may be anything.
 pub fn offload(input: &[u8]) {
     let mut bytes = input.to_vec();
     let mut payload = 0;
@@ -18,7 +18,7 @@ pub fn offload(input: &[u8]) {
     });
 }
 
-/// Two frames: joined as one message, which is cut as it arrives, they are the same two again.
+/// Joins two frames as one message and cuts that as it arrives: the result is the same two frames.
 pub fn train(first: &[u8], second: &[u8]) {
     if !follows(first, 1, second) {
         return;

@@ -6,9 +6,9 @@
 //!   Ethernet thread ─ Port(Rest) ──┘  faults? ─► Tunnel ── UDP socket ── VXLAN to peers
 //! ```
 //!
-//! An uplink is a *pair* of [`Port`]s, one for each thread that uses it: the kernel sorts what
-//! arrives with a filter, RoCEv2 and notices (UDP to ports 4791 and 4797) to one and everything else to the other, so the
-//! threads share nothing.
+//! An uplink is a *pair* of [`Port`]s, one for each thread that uses it: the kernel sorts incoming frames with a
+//! filter, RoCEv2 and notices (UDP to ports 4791 and 4797) to one and everything else to the other, so the threads
+//! share nothing.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), vrdma_uplink::OpenError> {
@@ -25,9 +25,9 @@
 //! roce.refresh();                               // about once a second: MTU, interface gone or back
 //! # Ok(()) }
 //! ```
-//! Frames carry no outer tag: on a raw uplink the 802.1Q tag, on a tunnel the VNI, is the
-//! [`Segment`]. What the crate does not know: adapters, port groups, who may send what. No threads,
-//! nothing blocks. A [`Tap`] is a port of the host's own IP stack, for one thread.
+//! Frames carry no outer tag: the [`Segment`] is the 802.1Q tag on a raw uplink, and the VNI on a tunnel. The crate
+//! does not know adapters, port groups, or who may send what. No threads, nothing blocks. A [`Tap`] is a port of the
+//! host's own IP stack, for one thread.
 
 mod announcer;
 mod batch;

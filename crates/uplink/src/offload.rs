@@ -1,9 +1,8 @@
 //! Work that a sender's kernel left to a network card that does not exist.
 //!
-//! Over a veth pair frames arrive as the sending stack made them: with checksums that cover only the
-//! pseudo header, and as segments of up to 64 KiB; a NIC's driver joins what it received in the same
-//! way (GRO). The kernel says so in a header before the frame (`virtio_net_hdr`, VIRTIO 1.2 section
-//! 5.1.6; packet(7) PACKET_VNET_HDR):
+//! Over a veth pair frames arrive as the sending stack made them: with checksums that cover only the pseudo header, and
+//! as segments of up to 64 KiB; a NIC's driver joins received packets in the same way (GRO). The kernel describes this
+//! in a header before the frame (`virtio_net_hdr`, VIRTIO 1.2 section 5.1.6; packet(7) PACKET_VNET_HDR):
 //!
 //! ```text
 //!   0       1          2         4          6            8             10
@@ -25,20 +24,20 @@ pub(crate) const NOTHING: [u8; HEADER_BYTES] = [0; HEADER_BYTES];
 
 const NEEDS_CHECKSUM: u8 = 1;
 
-/// What the kernel left to be done. Its numbers are checked against the frame where they are used.
+/// Work that the kernel left to be done. The numbers are checked against the frame where they are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Offload {
     needs_checksum: bool,
     segmentation: u8,
     segment_size: usize,
-    /// Where the checksum begins to count: the TCP or UDP header.
+    /// Offset at which the checksum begins: the TCP or UDP header.
     start: usize,
-    /// Where it is stored.
+    /// Offset at which the checksum is stored.
     place: usize,
 }
 
 impl Offload {
-    /// Reads the header in host byte order, as packet sockets write it, and gives what follows.
+    /// Reads the header in host byte order, as packet sockets write it. Returns it and the bytes after it.
     fn split(bytes: &mut [u8]) -> Option<(Self, &mut [u8])> {
         let (header, frame) = bytes.split_first_chunk_mut::<HEADER_BYTES>()?;
         let half = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
@@ -53,8 +52,8 @@ impl Offload {
     }
 }
 
-/// Does what was left undone to a frame behind its header and gives the frame, or the packets that it
-/// consists of; `None` if the header does not fit the frame.
+/// Does the work that was left for a frame behind its header. Passes on the frame, or the packets that it consists of;
+/// `None` if the header does not fit the frame.
 pub(crate) fn finish(
     bytes: &mut [u8],
     scratch: &mut Vec<u8>,
@@ -77,9 +76,8 @@ pub(crate) fn finish(
 
 /// Stores a checksum that is missing; `None` if its place is outside of the frame.
 ///
-/// The field holds the sum of the pseudo header, so the sum over everything from `start` on, the
-/// field included, is what is to be complemented. A UDP checksum of zero is sent as ones (RFC 768);
-/// for TCP the two are the same number.
+/// The field holds the sum of the pseudo header, so the sum over everything from `start` on, including the field, has
+/// to be complemented. A UDP checksum of zero is sent as ones (RFC 768); for TCP the two are the same number.
 fn store_checksum(frame: &mut [u8], start: usize, place: usize) -> Option<()> {
     let sum = match internet_checksum(frame.get(start..)?) {
         0 => 0xffff,

@@ -1,15 +1,15 @@
-//! Why an uplink cannot be opened, in sentences for those who configured it.
+//! Why an uplink cannot be opened, in sentences for the administrator who configured it.
 
 use std::io;
 use std::net::SocketAddr;
 
-/// Why an uplink cannot be opened or changed. Nothing has changed.
+/// Why an uplink cannot be opened or changed. Nothing has changed then.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// No interface of this name.
+    /// There is no interface of this name.
     #[error("there is no network interface `{0}` on this host; `ip link` lists those there are")]
     NoInterface(String),
-    /// Not a name at all.
+    /// The text cannot be an interface name.
     #[error("`{0}` is no interface name: 1 to 15 bytes, without `/`, blanks and zero bytes")]
     InterfaceName(String),
     /// Loopback, tun, IPoIB and others have no Ethernet frames.
@@ -21,7 +21,7 @@ pub enum OpenError {
          AmbientCapabilities=CAP_NET_RAW); a tunnel uplink needs no rights"
     )]
     NotPermitted(String),
-    /// Somebody listens there.
+    /// Another socket has the address and port.
     #[error(
         "UDP {0} is in use; stop the other program (a kernel VXLAN interface takes 4789 too) \
          or listen on another port"
@@ -30,7 +30,7 @@ pub enum OpenError {
     /// The address belongs to another machine.
     #[error("{0} is not an address of this host; `ip address` lists those there are")]
     NotLocal(SocketAddr),
-    /// An address that no peer can have, or too many peers.
+    /// The address cannot be a peer's, or there are too many peers.
     #[error(transparent)]
     Peer(#[from] crate::PeerError),
     /// A raw uplink has no peers.
@@ -39,7 +39,7 @@ pub enum OpenError {
     /// Everything else.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The call that failed.
         what: String,
         /// The kernel's answer.
         source: io::Error,

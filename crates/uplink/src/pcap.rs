@@ -15,7 +15,7 @@ impl<W: Write> Pcap<W> {
     /// Begins a capture.
     ///
     /// # Errors
-    /// The writer's.
+    /// Errors of the writer.
     pub fn new(mut to: W) -> io::Result<Self> {
         to.write_all(&pcap_header())?;
         Ok(Self { to })
@@ -24,26 +24,26 @@ impl<W: Write> Pcap<W> {
     /// Adds a frame that passed now.
     ///
     /// # Errors
-    /// The writer's.
+    /// Errors of the writer.
     pub fn write(&mut self, frame: &[u8]) -> io::Result<()> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         self.write_at(now.unwrap_or_default(), frame)
     }
 
-    /// Adds a frame that passed at a time since 1970, or since whatever a simulation counts from.
+    /// Adds a frame that passed at a time since 1970, or since the start of a simulation.
     ///
     /// # Errors
-    /// The writer's.
+    /// Errors of the writer.
     pub fn write_at(&mut self, at: Duration, frame: &[u8]) -> io::Result<()> {
         let (header, captured) = pcap_record(at, frame);
         self.to.write_all(&header)?;
         self.to.write_all(captured)
     }
 
-    /// Hands on what the writer holds back.
+    /// Flushes the writer.
     ///
     /// # Errors
-    /// The writer's.
+    /// Errors of the writer.
     pub fn flush(&mut self) -> io::Result<()> {
         self.to.flush()
     }

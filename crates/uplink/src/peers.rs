@@ -1,8 +1,8 @@
-//! The other ends of a tunnel, and which station is behind which.
+//! The peers of a tunnel, and which station is behind which peer.
 //!
-//! Peers are stated by the owner, and so may be the stations behind one: then nobody else is heard
-//! from behind it, and they from behind nobody else. Other stations are learned from the inner source addresses of frames
-//! that came from a stated peer (RFC 7348 section 4.1), of networks that a port group has.
+//! The owner states the peers, and may state the stations behind a peer: then no other station is heard from behind it,
+//! and these stations from behind no other peer. Other stations are learned from the inner source addresses of frames
+//! that came from a stated peer (RFC 7348 section 4.1), in networks that a port group has.
 
 mod complaint;
 mod spec;
@@ -22,33 +22,33 @@ pub use complaint::{Complaint, Conflict};
 pub use spec::{PeerError, PeerSpec};
 use stations::{Noted, Station, Stations};
 
-/// Peers of one tunnel: a flood copies a frame so many times.
+/// Most peers of one tunnel: a flood copies a frame once for each.
 pub(crate) const PEERS_MAX: usize = 256;
 
-/// Stations that owners state, of all peers of a tunnel together.
+/// Most stations that owners state, for all peers of a tunnel together.
 const STATED_MAX: usize = 16_384;
 
-/// How often a complaint is told.
+/// Shortest time between two complaints.
 const COMPLAINTS_APART: Duration = Duration::from_secs(60);
 
-/// Whether a frame is taken from a peer.
+/// Whether a frame from a peer is taken in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admitted {
     Yes,
-    /// The station is stated to be behind another peer, or others are behind this one.
+    /// The station is stated to be behind another peer, or other stations are stated for this one.
     ForeignStation,
-    /// The peer takes no part in the network.
+    /// The peer does not take part in the network.
     ForeignNetwork,
 }
 
-/// What a frame taught about its sender.
+/// What a frame showed about its sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Learned {
-    /// Nothing strange.
+    /// Nothing unusual.
     Plain,
     /// The station was behind another peer, and had been silent.
     Moved,
-    /// The station spoke from behind another peer just before. It stays there.
+    /// The station was just heard from behind another peer. It stays there.
     Contested,
 }
 
@@ -61,11 +61,11 @@ pub(crate) struct Peers {
     stations: Stations,
     /// Stations that the owner has stated, of every network.
     stated: HashMap<Mac, SocketAddr>,
-    /// The last learned: bursts come from one station.
+    /// The station learned last: bursts come from one station.
     latest: Option<(Vni, Mac, SocketAddr, Instant)>,
     complaint: Option<Box<Complaint>>,
     told: Option<Instant>,
-    /// A peer made it likely that a call is due.
+    /// A call is probably due, because of something that a peer sent.
     stirred: bool,
 }
 
@@ -75,7 +75,7 @@ struct Peer {
     sealing: Option<Box<Sealing>>,
 }
 
-/// How datagrams go to a peer.
+/// How datagrams reach a peer.
 pub(crate) struct PeerPath {
     pub(crate) to: SocketAddr,
     pub(crate) sealer: Option<Arc<Sealer>>,
@@ -128,7 +128,7 @@ impl Peers {
         Ok(())
     }
 
-    /// Forgets a peer and what is behind it; `false` if there was none.
+    /// Forgets a peer and the stations behind it. Returns `false` if there was no such peer.
     pub(crate) fn remove(&mut self, peer: SocketAddr) -> bool {
         let before = self.peers.len();
         self.peers.retain(|other| other.spec.address != peer);
@@ -152,19 +152,19 @@ impl Peers {
         peer.sealing.as_deref_mut()
     }
 
-    /// How datagrams go to a peer.
+    /// Returns how datagrams reach a peer.
     pub(crate) fn way(&self, to: SocketAddr) -> Result<PeerPath, Loss> {
         let mut peers = self.peers.iter();
         let peer = peers.find(|peer| peer.spec.address == to);
         peer.ok_or(Loss::NoPeer)?.way()
     }
 
-    /// Which of the tunnel's ports these are the peers of.
+    /// Returns which of the tunnel's ports these peers belong to.
     pub(crate) fn channel(&self) -> Channel {
         self.channel
     }
 
-    /// Whether what comes from a peer must be sealed.
+    /// Whether datagrams from a peer must be sealed.
     pub(crate) fn is_sealed(&self, peer: SocketAddr) -> bool {
         self.get(peer).is_some_and(|peer| peer.keys.is_some())
     }
@@ -187,12 +187,12 @@ impl Peers {
         opened
     }
 
-    /// Notes what is to be told, if it is the first of late.
+    /// Notes a complaint for the owner, in place of an earlier one.
     pub(crate) fn complain(&mut self, complaint: Complaint) {
         self.complaint = Some(Box::new(complaint));
     }
 
-    /// Calls that are due, if a peer has made that likely.
+    /// Returns the calls that are due, if something that a peer sent has made that likely.
     pub(crate) fn take_calls(&mut self, now: Instant) -> Vec<(SocketAddr, Vec<u8>)> {
         if std::mem::take(&mut self.stirred) {
             self.calls(now)
@@ -201,7 +201,7 @@ impl Peers {
         }
     }
 
-    /// Calls that are due.
+    /// Returns the calls that are due.
     pub(crate) fn calls(&mut self, now: Instant) -> Vec<(SocketAddr, Vec<u8>)> {
         let calls = self.peers.iter_mut().filter_map(|peer| {
             let call = peer.sealing.as_mut()?.tend(now)?;
@@ -210,12 +210,12 @@ impl Peers {
         calls.collect()
     }
 
-    /// Every peer.
+    /// Returns every peer.
     pub(crate) fn all(&self) -> impl Iterator<Item = SocketAddr> {
         self.specs().map(|peer| peer.address)
     }
 
-    /// Those that take part in a network.
+    /// Returns the peers that take part in a network.
     pub(crate) fn of_network(&self, vni: Vni) -> impl Iterator<Item = Result<PeerPath, Loss>> {
         let peers = self.peers.iter();
         let members = peers.filter(move |it| it.spec.takes_part_in(vni));
@@ -227,8 +227,8 @@ impl Peers {
         self.get(peer).is_some_and(|peer| peer.takes_part_in(vni))
     }
 
-    /// The peer that a datagram came from. An address alone names its peer where that may send from any
-    /// port, unless several such share it.
+    /// Returns the peer that a datagram came from. If a peer may send from any port, its address alone identifies it,
+    /// unless several such peers share the address.
     pub(crate) fn sender(&self, from: SocketAddr) -> Option<SocketAddr> {
         if self.get(from).is_some() {
             return Some(from);
@@ -257,7 +257,7 @@ impl Peers {
         }
     }
 
-    /// Notes that a station spoke from behind a peer that it is admitted from.
+    /// Notes that a station was heard from behind a peer from which it is admitted.
     pub(crate) fn learn(&mut self, vni: Vni, mac: Mac, peer: SocketAddr, now: Instant) -> Learned {
         let latest = Some((vni, mac, peer, now));
         if self.latest == latest {
@@ -287,7 +287,7 @@ impl Peers {
         learned
     }
 
-    /// The last complaint, unless one was told lately.
+    /// Returns the last complaint, unless one was returned lately.
     pub(crate) fn take_complaint(&mut self, now: Instant) -> Option<Complaint> {
         let lately = |told: Instant| now.saturating_duration_since(told) < COMPLAINTS_APART;
         if self.told.is_some_and(lately) {
@@ -298,7 +298,7 @@ impl Peers {
         Some(*complaint)
     }
 
-    /// The peer that a station is behind.
+    /// Returns the peer that a station is behind.
     pub(crate) fn behind(&self, vni: Vni, mac: Mac) -> Option<SocketAddr> {
         let stated = self.stated.get(&mac).copied();
         match stated {
@@ -307,7 +307,7 @@ impl Peers {
         }
     }
 
-    /// Forgets stations that are silent.
+    /// Forgets silent stations.
     pub(crate) fn age(&mut self, now: Instant) {
         self.stations.age(now);
     }

@@ -1,4 +1,4 @@
-//! One thread's end of an uplink of either kind, with the faults that somebody asked for.
+//! One thread's end of an uplink of either kind, with the faults that were configured.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use crate::tunnel::{Tunnel, TunnelConfig};
 pub struct Ports {
     /// For the shard: UDP ports 4791 and 4797.
     pub roce: Port,
-    /// For the Ethernet thread: all else.
+    /// For the Ethernet thread: all other frames.
     pub rest: Port,
 }
 
@@ -29,13 +29,13 @@ impl Ports {
     /// Opens an interface. Needs CAP_NET_RAW.
     ///
     /// # Errors
-    /// See [`OpenError`]; each is a sentence for whoever configured it.
+    /// See [`OpenError`]; each is a sentence for the administrator who configured it.
     pub fn raw(interface: &str) -> Result<Self, OpenError> {
         let sockets = [Raw::socket(interface)?, Raw::socket(interface)?];
         Self::raw_over(sockets, interface)
     }
 
-    /// Goes on with two [sockets](Raw::socket) that somebody with the right has made.
+    /// Opens an interface with two [sockets](Raw::socket) that a process with the right has made.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -59,7 +59,7 @@ impl Ports {
         })
     }
 
-    /// Lets both ports misbehave, each with a seed of its own made from the one stated.
+    /// Gives both ports faults, each with a seed of its own made from the one in `spec`.
     pub fn set_faults(&mut self, spec: FaultSpec) {
         self.roce.set_faults(spec);
         let seed = spec.seed ^ u64::MAX;
@@ -69,7 +69,7 @@ impl Ports {
     /// Adds a peer to both ports, or to none.
     ///
     /// # Errors
-    /// A raw uplink, or see [`PeerError`](crate::PeerError).
+    /// On a raw uplink; else see [`PeerError`](crate::PeerError).
     pub fn add_peer(&mut self, peer: impl Into<PeerSpec>) -> Result<(), OpenError> {
         let peer = peer.into();
         self.roce.add_peer(peer.clone())?;
@@ -91,7 +91,7 @@ enum Link {
     Tunnel(Box<Tunnel>),
 }
 
-/// The same call on either kind.
+/// Makes the same call on either kind of link.
 macro_rules! link {
     ($link:expr, $port:ident => $call:expr) => {
         match $link {
@@ -110,8 +110,8 @@ impl Port {
         }
     }
 
-    /// A port for another thread that sends as this one does and receives nothing, so that what comes does not
-    /// make its descriptor ready. Peers of a tunnel are those of this one; faults are not.
+    /// Makes a port for another thread that sends like this one and receives nothing, so that incoming frames do not
+    /// make its descriptor ready. It has this port's peers of a tunnel, but not its faults.
     ///
     /// # Errors
     /// The process is out of descriptors.
@@ -127,12 +127,12 @@ impl Port {
             .map_err(OpenError::system("sharing a socket"))
     }
 
-    /// Gives every frame of one batch to the sink; how many arrivals it were. 0 means that nothing
-    /// waits; otherwise more may. The sink says whether the frame's segment is one of ours: a tunnel learns
-    /// nothing about others.
+    /// Passes every frame of one batch to the sink. Returns the number of arrivals: 0 means that nothing waits;
+    /// otherwise more may. The sink returns whether the frame's segment is one of ours: a tunnel learns nothing about
+    /// others.
     ///
     /// # Errors
-    /// What the kernel says. An interface that is down is no error, see [`Port::is_up`].
+    /// Errors of the kernel. An interface that is down is no error, see [`Port::is_up`].
     pub fn receive(&mut self, sink: &mut impl FnMut(Received<'_>) -> bool) -> io::Result<usize> {
         match &mut self.link {
             Link::Raw(raw) => raw.receive(&mut |received| {
@@ -142,13 +142,13 @@ impl Port {
         }
     }
 
-    /// Whether more may wait than the last batch that was received had.
+    /// Whether more may wait than the last batch received.
     pub fn has_more(&self) -> bool {
         link!(&self.link, port => port.has_more())
     }
 
-    /// Queues a copy of a frame; the batch leaves when it is full or flushed. What cannot be sent is
-    /// counted by reason.
+    /// Queues a copy of a frame; the batch leaves when it is full or flushed. Frames that cannot be sent are counted by
+    /// reason.
     pub fn send(&mut self, hop: Hop, frame: &[u8]) {
         let now = self.now();
         let link = &mut self.link;
@@ -158,9 +158,9 @@ impl Port {
         }
     }
 
-    /// Queues frames of one station that `fill` writes in place, each to the front of its room:
-    /// several packets of one message without a copy. `false` if these frames have to be sent one by
-    /// one by [`Port::send`], or if `fill` said so; nothing is queued then.
+    /// Queues frames of one station that `fill` writes in place, each at the start of its room: several packets of one
+    /// message without a copy. Returns `false` if these frames have to be sent one by one with [`Port::send`], or if
+    /// `fill` returned it; nothing is queued then.
     pub fn send_in_place(
         &mut self,
         (hop, to): (Hop, Mac),
@@ -176,13 +176,13 @@ impl Port {
         }
     }
 
-    /// Bytes of frames that wait for a flush.
+    /// Number of bytes in frames that wait for a flush.
     pub fn waiting(&self) -> usize {
         link!(&self.link, port => port.waiting())
     }
 
-    /// Hands what is queued to the kernel. `false` if it has no room now; then flush again when the
-    /// descriptor is writable (raw) or readable (a tunnel, or a [sender](Self::sender)) once more.
+    /// Passes queued frames to the kernel. Returns `false` if the kernel has no room now; then flush again when the
+    /// descriptor is writable (raw) or readable (a tunnel, or a [sender](Self::sender)).
     pub fn flush(&mut self) -> bool {
         link!(&mut self.link, port => port.flush())
     }
@@ -192,12 +192,12 @@ impl Port {
         link!(&self.link, port => port.is_waiting())
     }
 
-    /// Lets the frames that this port sends suffer.
+    /// Sets the faults that befall the frames that this port sends.
     pub fn set_faults(&mut self, spec: FaultSpec) {
         self.faults = (!spec.is_none()).then(|| Faults::new(spec));
     }
 
-    /// When a frame that a fault delays is due. [`Port::release`] at that time.
+    /// Returns when a delayed frame is due. Call [`Port::release`] at that time.
     pub fn next_deadline(&self) -> Option<Instant> {
         let due = self.faults.as_ref()?.next_deadline()?;
         Some(self.started + Duration::from_nanos(due))
@@ -212,13 +212,13 @@ impl Port {
         }
     }
 
-    /// Looks at the interface or the paths again, at the kernel's drop counter, and forgets silent
-    /// stations. Call it about once a second.
+    /// Updates the state of the interface or the paths and the kernel's drop counter, and forgets silent stations. Call
+    /// it about once a second.
     pub fn refresh(&mut self) {
         link!(&mut self.link, port => port.refresh());
     }
 
-    /// The largest packet behind the (inner) Ethernet header, as last seen.
+    /// The largest packet after the (inner) Ethernet header, as last seen.
     pub fn mtu(&self) -> u32 {
         link!(&self.link, port => port.mtu())
     }
@@ -234,7 +234,7 @@ impl Port {
     /// Adds a tunnel's peer.
     ///
     /// # Errors
-    /// A raw uplink, or see [`PeerError`](crate::PeerError).
+    /// On a raw uplink; else see [`PeerError`](crate::PeerError).
     pub fn add_peer(&mut self, peer: impl Into<PeerSpec>) -> Result<(), OpenError> {
         match &mut self.link {
             Link::Raw(_) => Err(OpenError::NoPeersHere),
@@ -242,7 +242,7 @@ impl Port {
         }
     }
 
-    /// Forgets a tunnel's peer and what was learned from it; `false` if there was none.
+    /// Forgets a tunnel's peer and all that was learned from it. Returns `false` if there was no such peer.
     pub fn remove_peer(&mut self, peer: SocketAddr) -> bool {
         match &mut self.link {
             Link::Raw(_) => false,
@@ -266,7 +266,7 @@ impl Port {
         }
     }
 
-    /// What a tunnel's owner should know, at most once a minute.
+    /// Returns a problem that a tunnel's administrator should hear about, at most once a minute.
     pub fn take_complaint(&mut self) -> Option<Complaint> {
         match &mut self.link {
             Link::Raw(_) => None,
@@ -274,7 +274,7 @@ impl Port {
         }
     }
 
-    /// What was counted since the port was opened.
+    /// Counters since the port was opened.
     pub fn counters(&self) -> &Counters {
         link!(&self.link, port => port.counters())
     }

@@ -1,8 +1,8 @@
 //! Frames of a network interface: a NIC, a veth, a bridge or a TAP, through packet sockets.
 //!
-//! Adapters speak with their own MACs, so the interface is promiscuous while the socket lives. What
-//! this host itself sends on the interface is not seen, and frames sent here do not reach the host's
-//! own stack behind the same interface (as with macvlan).
+//! Adapters use their own MACs, so the interface is promiscuous while the socket lives. Frames that this host itself
+//! sends on the interface are not seen, and frames sent here do not reach the host's own stack behind the same
+//! interface (as with macvlan).
 //!
 //! ```text
 //!   up ── ENETDOWN or `refresh` ──► down ── `refresh` ──► up      frames to send are lost meanwhile
@@ -27,7 +27,7 @@ use crate::sys::{Interface, Slots, Socket, VlanTag};
 /// The largest segment that a sender leaves to be cut, with its headers.
 const SLOT_BYTES: usize = 68 * 1024;
 
-/// Destination, source, type.
+/// Bytes of destination, source and type.
 const HEADER_BYTES: usize = 14;
 
 /// 802.1ad service tags.
@@ -40,13 +40,13 @@ pub struct Raw {
     interface: Interface,
     select: Select,
     socket: Socket,
-    /// Of a port that receives nothing, for who waits for room.
+    /// For a port that receives nothing: announces room in the socket.
     room: Option<Announcer>,
     index: i32,
     mtu: u32,
     up: bool,
     slots: Slots,
-    /// Where packets of a larger segment are made.
+    /// Room for the packets of a larger segment.
     scratch: Vec<u8>,
     batch: Batch,
     counters: Counters,
@@ -56,7 +56,8 @@ impl Raw {
     /// Opens half of an interface's traffic.
     ///
     /// # Errors
-    /// No such interface, not an Ethernet one, no right (CAP_NET_RAW), or what the kernel says.
+    /// There is no such interface, it is not an Ethernet one, the right (CAP_NET_RAW) is missing, or the kernel
+    /// refuses.
     pub fn open(name: &str, select: Select) -> Result<Self, OpenError> {
         Self::over(Self::socket(name)?, name, select)
     }
@@ -64,7 +65,7 @@ impl Raw {
     /// The part of [`Raw::open`] that needs the right.
     ///
     /// # Errors
-    /// As [`Raw::open`].
+    /// The same as for [`Raw::open`].
     pub fn socket(name: &str) -> Result<OwnedFd, OpenError> {
         let (interface, _) = find(name)?;
         let socket = Socket::packet().map_err(|error| match error.kind() {
@@ -79,10 +80,10 @@ impl Raw {
         Ok(socket.into())
     }
 
-    /// The part that needs none.
+    /// The part of [`Raw::open`] that needs no right.
     ///
     /// # Errors
-    /// No such interface any more, or what the kernel says.
+    /// The interface does not exist any more, or the kernel refuses.
     pub fn over(socket: OwnedFd, name: &str, select: Select) -> Result<Self, OpenError> {
         let socket = Socket::from(socket);
         let (interface, index) = find(name)?;
@@ -109,7 +110,7 @@ impl Raw {
         })
     }
 
-    /// A port for another thread that sends on the same socket and receives nothing.
+    /// Makes a port for another thread that sends on the same socket and receives nothing.
     ///
     /// # Errors
     /// The process is out of descriptors.
@@ -133,25 +134,25 @@ impl Raw {
         })
     }
 
-    /// The interface.
+    /// Name of the interface.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether the interface is there, up, and has a carrier, as last seen.
+    /// Whether the interface exists, is up, and has a carrier, as last seen.
     pub fn is_up(&self) -> bool {
         self.up
     }
 
-    /// Bytes that fit behind the Ethernet header, as last seen.
+    /// Bytes that fit after the Ethernet header, as last seen.
     pub fn mtu(&self) -> u32 {
         self.mtu
     }
 
-    /// Gives every waiting frame of one batch to the sink; how many it were.
+    /// Passes every waiting frame of one batch to the sink. Returns the number of arrivals.
     ///
     /// # Errors
-    /// What the kernel says, except that the interface is down or gone, which is no error.
+    /// Errors of the kernel, except that the interface is down or gone, which is no error.
     pub fn receive(&mut self, sink: &mut impl FnMut(Received<'_>)) -> io::Result<usize> {
         if self.select == Select::Nothing {
             return Ok(0);
@@ -180,13 +181,13 @@ impl Raw {
         Ok(taken)
     }
 
-    /// Whether more may wait than the last batch had.
+    /// Whether more may wait than the last batch received.
     pub fn has_more(&self) -> bool {
         self.slots.has_more()
     }
 
-    /// A socket says once that its interface went down, and refuses a single frame whose offloads
-    /// cannot be described.
+    /// Ignores harmless errors: a socket reports once that its interface went down, and refuses a single frame whose
+    /// offloads cannot be described.
     fn excuse(&mut self, error: io::Error) -> io::Result<usize> {
         match error.raw_os_error() {
             Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => {
@@ -208,8 +209,8 @@ impl Raw {
         }
     }
 
-    /// Queues frames without a tag that `fill` writes in place; `false` if they must come one by one,
-    /// or if `fill` said so.
+    /// Queues frames without a tag that `fill` writes in place. Returns `false` if they must come one by one, or if
+    /// `fill` returned it.
     pub fn send_in_place(
         &mut self,
         hop: Hop,
@@ -234,7 +235,7 @@ impl Raw {
         }
         let (addresses, rest) = frame.split_at(TYPE_AT);
         let tag = match segment {
-            // A tag in an untagged segment would carry the frame into a VLAN of somebody else.
+            // A tag in an untagged segment would carry the frame into another owner's VLAN.
             Segment::Untagged if is_tag(rest) => return Err(Loss::Segment),
             Segment::Untagged => None,
             Segment::Vlan(vlan @ 1..=4094) => Some(tag_bytes(vlan)),
@@ -252,7 +253,7 @@ impl Raw {
         Ok(())
     }
 
-    /// Sends what waits. `false` if the kernel has no room now; then flush again later.
+    /// Sends waiting frames. Returns `false` if the kernel has no room now; then flush again later.
     pub fn flush(&mut self) -> bool {
         let flushed = self.batch.send(&self.socket, &mut self.counters);
         if flushed.down {
@@ -264,7 +265,7 @@ impl Raw {
         !flushed.waits
     }
 
-    /// Bytes that wait for a flush.
+    /// Number of bytes that wait for a flush.
     pub fn waiting(&self) -> usize {
         self.batch.waiting()
     }
@@ -274,8 +275,8 @@ impl Raw {
         !self.batch.is_empty()
     }
 
-    /// Looks at the interface again: its MTU, whether it is up, and whether it was made anew. Call it
-    /// about once a second.
+    /// Updates the state of the interface: its MTU, whether it is up, and whether it was made anew. Call it about once
+    /// a second.
     pub fn refresh(&mut self) {
         if self.select != Select::Nothing {
             self.counters.set_overrun(self.socket.overruns());
@@ -289,8 +290,8 @@ impl Raw {
         self.up = up.unwrap_or(false);
     }
 
-    /// A removed interface leaves the socket bound to nothing; the same name may come back with
-    /// another number.
+    /// Binds to the interface anew if it was: a removed interface leaves the socket bound to nothing, and the same name
+    /// may come back with another number.
     fn rebind(&mut self) -> io::Result<()> {
         let index = self.interface.index()?;
         if index != self.index {
@@ -301,7 +302,7 @@ impl Raw {
         Ok(())
     }
 
-    /// What was counted so far.
+    /// Counters since the port was opened.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -316,7 +317,7 @@ impl AsFd for Raw {
     }
 }
 
-/// A checked name, and the number that its interface has now.
+/// Checks a name. Returns it with the number that its interface has now.
 fn find(name: &str) -> Result<(Interface, i32), OpenError> {
     let interface =
         Interface::named(name).ok_or_else(|| OpenError::InterfaceName(name.to_owned()))?;
@@ -329,7 +330,7 @@ fn asking(name: &str) -> impl FnOnce(io::Error) -> OpenError {
     OpenError::system(format!("asking for interface `{name}`"))
 }
 
-/// The filter comes before the first frame can.
+/// Prepares a socket. The filter is attached before the first frame can come.
 fn prepare(socket: &Socket, select: Select, index: i32) -> io::Result<()> {
     socket.ask_packet_details()?;
     socket.ignore_outgoing();
@@ -338,7 +339,7 @@ fn prepare(socket: &Socket, select: Select, index: i32) -> io::Result<()> {
     socket.promiscuous(index)
 }
 
-/// The kernel has taken out the outer tag, if there was one.
+/// Passes a frame to the sink. The kernel has already taken out the outer tag, if there was one.
 fn deliver(
     frame: &[u8],
     tag: Option<VlanTag>,
@@ -370,7 +371,7 @@ fn tag_bytes(vlan: u16) -> [u8; TAG_BYTES] {
     [a, b, c, d]
 }
 
-/// Whether what follows the addresses is a customer's or a provider's tag.
+/// Whether a customer's or a provider's tag follows the addresses.
 fn is_tag(rest: &[u8]) -> bool {
     let kind = rest
         .first_chunk()
@@ -378,7 +379,7 @@ fn is_tag(rest: &[u8]) -> bool {
     matches!(kind, Some(EtherType::VLAN | SERVICE_TAG))
 }
 
-/// The destination of a frame that is known to have one.
+/// Returns the destination of a frame that is known to have one.
 pub(crate) fn destination(frame: &[u8]) -> Option<Mac> {
     frame.first_chunk().map(|&mac| Mac(mac))
 }

@@ -1,13 +1,12 @@
-//! Datagrams of a tunnel that only who has the key can read or write.
+//! Datagrams of a tunnel that can only be read or written with its key.
 //!
 //! ```text
 //!   call   ──────► is it made with our key?          sessions go one way: each end calls for what it sends,
 //!          ◄────── answer                            each of its two ports for itself
 //!   frames ──────► number new? opens? ─► frame
 //! ```
-//! A session has keys of its own that no end has had before and a counter, so no number is used twice
-//! with a key, whatever is restarted. Calls and answers may get lost; a call goes again about every second,
-//! and at once when the peer calls.
+//! A session has a counter, and keys that no end has had before, so no number is used twice with a key, whatever is
+//! restarted. Calls and answers may get lost; a call is repeated about every second, and at once when the peer calls.
 //! Frames are lost until there is a session.
 
 mod handshake;
@@ -29,43 +28,43 @@ use header::{Header, Kind};
 pub use key::{Keys, NotKeys};
 use window::Window;
 
-/// Bytes that a datagram is longer than it would be in the clear.
+/// Bytes by which a sealed datagram is longer than in the clear.
 pub(crate) const OVERHEAD: usize = header::LEN + header::TAG;
 
-/// A session is replaced after so long, or so many datagrams: what is known of a key by then is little.
+/// Time and number of datagrams after which a session is replaced: by then little can be learned about its key.
 const SESSION_LASTS: Duration = Duration::from_secs(120);
 const SESSION_FRAMES: u64 = 1 << 32;
 
-/// A session without a successor seals no more than this.
+/// Most datagrams that a session without a successor seals.
 const SESSION_FRAMES_MAX: u64 = 1 << 40;
 
-/// A call is sent again after so long, and made anew after the second: the answer to any of the same
-/// call will do, however far the peer is.
+/// Time after which a call is sent again, and time after which it is made anew: any answer to the same call will do,
+/// however far away the peer is.
 const CALLS_APART: Duration = Duration::from_millis(200);
 const CALL_LASTS: Duration = Duration::from_secs(10);
 
-/// How often a peer's calls are answered: an answer costs a tenth of a millisecond, and calls that were
-/// recorded can be sent again by anybody.
+/// Shortest time between two answers to a peer: an answer costs a tenth of a millisecond, and anybody can replay
+/// recorded calls.
 const ANSWERS_APART: Duration = Duration::from_millis(5);
 
-/// How often a call is looked at, whoever sent it: to find that it was made with another key takes some
-/// microseconds, and anybody can send such in a peer's name. Sessions that there are go on meanwhile.
+/// Shortest time between two calls that are checked, whoever sent them: finding that a call was made with another key
+/// takes some microseconds, and anybody can send such calls in a peer's name. Existing sessions go on meanwhile.
 const CALLS_LOOKED_AT_APART: Duration = Duration::from_millis(1);
 
-/// Sessions of a peer that frames came by: that in use, and the one before it for what is on its way.
+/// Most sessions of a peer that frames came by: the one in use, and the previous one for frames that are on their way.
 const PROVEN_MAX: usize = 2;
 
-/// Sessions of a peer that nothing came by yet: answers that got lost, and recorded calls.
+/// Most sessions of a peer that nothing came by yet: because answers got lost, or calls were recorded ones.
 const UNPROVEN_MAX: usize = 4;
 
-/// How datagrams to and from one peer are sealed, at one of a tunnel's ports.
+/// State for sealing datagrams to and from one peer, at one of a tunnel's ports.
 pub(crate) struct Sealing {
     keys: Keys,
     channel: Channel,
     life: Life,
-    /// Who answered the last call.
+    /// Life of the peer that answered the last call.
     answerer: Option<Life>,
-    /// The peer lives another life than that which answered.
+    /// The peer may have another life than the one that answered.
     stale: bool,
     calling: Option<Calling>,
     sealer: Option<(Arc<Sealer>, Instant)>,
@@ -74,17 +73,17 @@ pub(crate) struct Sealing {
     looked_at: Option<Instant>,
 }
 
-/// A call and when it was made and sent last.
+/// A call, and when it was made and last sent.
 struct Calling {
     call: Call,
     session: u32,
     message: Vec<u8>,
     made: Instant,
-    /// `None` if it is to be sent again at once.
+    /// Time at which it was last sent; `None` if it is to be sent again at once.
     sent: Option<Instant>,
 }
 
-/// What seals datagrams to a peer; several threads may use it.
+/// Seals datagrams to a peer; several threads may use it.
 pub(crate) struct Sealer {
     session: u32,
     channel: Channel,
@@ -92,7 +91,7 @@ pub(crate) struct Sealer {
     counter: AtomicU64,
 }
 
-/// What opens a peer's datagrams.
+/// A session that opens a peer's datagrams.
 struct Incoming {
     session: u32,
     keys: StatelessTransportState,
@@ -100,19 +99,19 @@ struct Incoming {
     proven: bool,
 }
 
-/// What a datagram was.
+/// What an opened datagram was.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Opened {
-    /// So many bytes of VXLAN.
+    /// A frame: this number of bytes of VXLAN.
     Frame(usize),
-    /// For the sessions themselves; this is to be sent to the peer.
+    /// A message about sessions; this reply is to be sent to the peer.
     Reply(Vec<u8>),
-    /// For the sessions themselves.
+    /// A message about sessions, without a reply.
     Nothing,
 }
 
 impl Sealing {
-    /// `None` if the system has no random numbers.
+    /// Makes the state for a peer. `None` if the system has no random numbers.
     pub(crate) fn new(keys: Keys, channel: Channel) -> Option<Self> {
         let mut life = [0; 16];
         getrandom::fill(&mut life).ok()?;
@@ -130,12 +129,12 @@ impl Sealing {
         })
     }
 
-    /// What seals now, once a peer has answered.
+    /// Returns the current sealer, once the peer has answered.
     pub(crate) fn sealer(&self) -> Option<Arc<Sealer>> {
         self.sealer.as_ref().map(|(sealer, _)| Arc::clone(sealer))
     }
 
-    /// A call to send, if one is due.
+    /// Returns a call to send, if one is due.
     pub(crate) fn tend(&mut self, now: Instant) -> Option<Vec<u8>> {
         if !self.wants_session(now) {
             return None;
@@ -218,10 +217,10 @@ impl Sealing {
         }
         self.answered = Some(now);
         if let Some(calling) = &mut self.calling {
-            // A peer that has started since it was sent has not had it, and frames are lost until it has.
+            // A peer that has started since the call was sent did not get it, and frames are lost until it does.
             calling.sent = None;
         }
-        // Perhaps recorded: it makes us call, and the answer tells.
+        // The call may be a recorded one: it makes us call, and the answer shows whether it was.
         self.stale |= self.answerer != Some(caller);
         let session = self.unused_session();
         let answered = taken.answer(self.life, session);
@@ -246,7 +245,7 @@ impl Sealing {
         session
     }
 
-    /// Forgets the oldest sessions of a sort beyond `most`.
+    /// Forgets the oldest sessions, proven or not, beyond `most`.
     fn keep_at_most(&mut self, most: usize, proven: bool) {
         let of_sort = self.incoming.iter().filter(|it| it.proven == proven);
         let mut surplus = of_sort.count().saturating_sub(most);
@@ -275,7 +274,7 @@ impl Sealing {
         self.answerer = Some(answerer);
         self.stale = false;
         self.sealer = Some((sealer, now));
-        // Proves to the peer that the call was no recorded one, before there is a frame to send.
+        // Proves to the peer that the call was not a recorded one, before there is a frame to send.
         sealed
             .then_some(Opened::Reply(proof))
             .ok_or(Loss::Malformed)
@@ -307,7 +306,7 @@ impl Sealing {
 }
 
 impl Sealer {
-    /// Seals bytes of VXLAN into a room that is [`OVERHEAD`] longer; `false` if the session is used up.
+    /// Seals bytes of VXLAN into a room that is [`OVERHEAD`] longer. Returns `false` if the session is used up.
     pub(crate) fn seal(&self, plain: &[u8], room: &mut [u8]) -> bool {
         let counter = self.counter.fetch_add(1, Ordering::Relaxed);
         if counter >= SESSION_FRAMES_MAX {

@@ -1,4 +1,4 @@
-//! Where a frame belongs and where it goes.
+//! Segments of frames, and where frames go.
 
 use std::net::SocketAddr;
 
@@ -13,13 +13,12 @@ pub enum Segment {
     Vni(u32),
 }
 
-/// Where to send a frame.
+/// Where a frame is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hop {
-    /// Into this segment. An uplink of the other kind counts the frame as
-    /// [`Loss::Segment`](crate::Loss::Segment).
+    /// Segment to send into. An uplink of the other kind counts the frame as [`Loss::Segment`](crate::Loss::Segment).
     pub segment: Segment,
-    /// Tunnel: to this peer alone. Otherwise to the peer that the destination MAC was learned from,
+    /// Tunnel: the only peer to send to. If none, the frame goes to the peer that the destination MAC was learned from,
     /// else to all. Raw uplinks ignore it.
     pub peer: Option<SocketAddr>,
 }
@@ -39,7 +38,7 @@ impl Hop {
 pub struct Received<'a> {
     /// Destination MAC to payload, without the tag that `segment` states and without checksum (FCS).
     pub frame: &'a [u8],
-    /// Where it belongs.
+    /// Segment that it belongs to.
     pub segment: Segment,
     /// The tunnel peer it came from, as it was added.
     pub from: Option<SocketAddr>,

@@ -1,15 +1,15 @@
 //! Frames that the kernel gave to the wrong port of a tunnel.
 //!
-//! The selector looks at the first of several datagrams that the kernel joined (UDP_GRO), and a
-//! sandbox may refuse the selector, in which case the kernel sorts by addresses. So each port looks
-//! at what it got and hands what is the other's through a socket pair; one descriptor announces both.
+//! The selector only reads the first of several datagrams that the kernel joined (UDP_GRO), and a sandbox may refuse
+//! the selector; the kernel then sorts by addresses. So each port checks what it received and passes the other port's
+//! datagrams through a socket pair; one descriptor announces both.
 //!
 //! ```text
 //!   UDP socket ──┬─ own ──► sink                      message: 4 or 6 | address | port | VXLAN | frame
 //!                └─ other's ─► socket pair ─► other port's sink
 //! ```
-//! The top bit of the first byte says that the datagram was sealed, and is opened: RoCEv2's port sends
-//! some frames that are for the rest.
+//! The top bit of the first byte says that the datagram was sealed, and is now opened: the RoCEv2 port sends some
+//! frames that are for the rest.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -19,13 +19,13 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use crate::announcer::Announcer;
 
-/// Family, address, port.
+/// Bytes of family, address and port.
 const HEAD_BYTES: usize = 1 + 16 + 2;
 
-/// What a UDP datagram can hold and the head.
+/// The longest UDP datagram, with the head.
 const MESSAGE_BYTES_MAX: usize = HEAD_BYTES + 64 * 1024;
 
-/// In the first byte: what follows was sealed.
+/// Flag in the first byte: the datagram was sealed.
 const OPENED: u8 = 0x80;
 
 /// A datagram for the other port.
@@ -33,22 +33,22 @@ const OPENED: u8 = 0x80;
 pub(crate) struct Stray<'a> {
     pub(crate) from: SocketAddr,
     pub(crate) datagram: &'a [u8],
-    /// It was sealed, and is the peer's.
+    /// Whether it was sealed, and so is authentic.
     pub(crate) opened: bool,
 }
 
-/// One port's end.
+/// One port's end of the socket pair.
 #[derive(Debug)]
 pub(crate) struct Strays {
-    /// None where nothing is received.
+    /// None if the port receives nothing.
     pair: Option<OwnedFd>,
-    /// Of the UDP socket and the pair.
+    /// Announces the UDP socket and the pair.
     announcer: Announcer,
     message: Vec<u8>,
 }
 
 impl Strays {
-    /// Both ends, each beside its UDP socket.
+    /// Makes both ends, each for the port of one UDP socket.
     pub(crate) fn pair(sockets: [BorrowedFd<'_>; 2]) -> io::Result<[Self; 2]> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (a, b) =
@@ -57,7 +57,7 @@ impl Strays {
         Ok([Self::new(a, first)?, Self::new(b, second)?])
     }
 
-    /// Of a port that receives nothing: announces room in the UDP socket alone.
+    /// Makes the end of a port that receives nothing: it announces room in the UDP socket alone.
     pub(crate) fn none(socket: BorrowedFd<'_>) -> io::Result<Self> {
         Ok(Self {
             pair: None,
@@ -81,7 +81,7 @@ impl Strays {
         self.announcer.watch_room(socket, watch);
     }
 
-    /// Hands a datagram to the other port; `false` if that has too many unread or is gone.
+    /// Passes a datagram to the other port. Returns `false` if that port has too many unread or is gone.
     pub(crate) fn give(&mut self, stray: Stray<'_>) -> bool {
         let Some(pair) = &self.pair else {
             return false;
@@ -92,7 +92,7 @@ impl Strays {
         rustix::net::send(pair, &self.message, SendFlags::NOSIGNAL).is_ok()
     }
 
-    /// A datagram from the other port.
+    /// Returns a datagram from the other port.
     pub(crate) fn take(&mut self) -> Option<Stray<'_>> {
         let pair = self.pair.as_ref()?;
         self.message.resize(MESSAGE_BYTES_MAX, 0);

@@ -1,7 +1,7 @@
 //! System calls: the only place with `unsafe`.
 //!
-//! Memory handed to the kernel belongs to the caller's own buffers for the length of one call; no
-//! pointer outlives the function that makes it.
+//! Memory passed to the kernel belongs to the caller's own buffers for the length of one call; no pointer outlives the
+//! function that makes it.
 
 mod address;
 mod interface;

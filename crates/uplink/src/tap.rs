@@ -1,5 +1,5 @@
-//! A network interface of this host whose cable ends in this process: what the host's IP stack sends
-//! is received here, and what is sent here it receives.
+//! A network interface of this host whose other end is in this process: frames that the host's IP stack sends are
+//! received here, and the other way round.
 
 use std::io;
 use std::net::IpAddr;
@@ -9,10 +9,10 @@ use rustix::io::Errno;
 
 use crate::sys::{Interface, tap};
 
-/// Why there is no such interface. Nothing has changed.
+/// Why there is no such interface. Nothing has changed then.
 #[derive(Debug, thiserror::Error)]
 pub enum TapError {
-    /// Not a name at all.
+    /// The text cannot be an interface name.
     #[error("`{0}` is no interface name: 1 to 15 bytes, without `/`, `:`, blanks and zero bytes")]
     Name(String),
     /// The kernel has no TAP, or the container lacks its device.
@@ -21,16 +21,16 @@ pub enum TapError {
          device into the container"
     )]
     NoDevice,
-    /// CAP_NET_ADMIN is missing, and nobody has made the interface for us.
+    /// CAP_NET_ADMIN is missing, and the interface was not made for us.
     #[error(
         "making the TAP interface `{0}` needs the capability CAP_NET_ADMIN; without it have \
          `ip tuntap add dev {0} mode tap user USER` run for vrdmad's user"
     )]
     NotPermitted(String),
-    /// Another program has it.
+    /// Another program uses the interface.
     #[error("the TAP interface `{0}` is in use by another program; choose another name")]
     InUse(String),
-    /// It is something else, or the address is refused.
+    /// It is not a TAP interface, or the address is refused.
     #[error("cannot set up the TAP interface `{name}`: {source}")]
     System {
         /// The interface.
@@ -40,7 +40,7 @@ pub enum TapError {
     },
 }
 
-/// One end of the cable. The interface goes away with it, unless somebody made it to stay.
+/// This process's end of the interface. The interface goes away with it, unless it was made persistent.
 #[derive(Debug)]
 pub struct Tap {
     device: OwnedFd,
@@ -48,8 +48,8 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Makes the interface `name` with these addresses, in a network of 24 bits (IPv6: 64), and sets
-    /// it up. One that was made for our user keeps what it has, if we may not change that.
+    /// Makes the interface `name` with these addresses, in a network of 24 bits (IPv6: 64), and sets it up. An
+    /// interface that was made for our user keeps its addresses, if we may not change them.
     pub fn open(name: &str, mac: [u8; 6], ip: Option<IpAddr>) -> Result<Self, TapError> {
         let interface = Interface::named(name).ok_or_else(|| TapError::Name(name.to_owned()))?;
         let device = tap::attach(&interface).map_err(|error| refused(name, error))?;
@@ -61,22 +61,22 @@ impl Tap {
         Ok(Self { device, is_ours })
     }
 
-    /// Goes on with what [`into_parts`](Self::into_parts) gave somebody with the right.
+    /// Makes a TAP of what [`into_parts`](Self::into_parts) returned in a process with the right.
     pub fn from_parts(device: OwnedFd, is_ours: bool) -> Self {
         Self { device, is_ours }
     }
 
-    /// The descriptor, and [`is_ours`](Self::is_ours).
+    /// Returns the descriptor, and [`is_ours`](Self::is_ours).
     pub fn into_parts(self) -> (OwnedFd, bool) {
         (self.device, self.is_ours)
     }
 
-    /// Whether its addresses are those that were asked for; else somebody made it, and gave it its own.
+    /// Whether its addresses are those that were asked for; else it was made by somebody else, with other addresses.
     pub fn is_ours(&self) -> bool {
         self.is_ours
     }
 
-    /// The next frame, which is cut if there is no room; `None` if none waits.
+    /// Receives the next frame, which is cut if there is no room; `None` if none waits.
     pub fn receive(&self, frame: &mut [u8]) -> io::Result<Option<usize>> {
         match rustix::io::read(&self.device, frame) {
             Ok(length) => Ok(Some(length)),
@@ -85,7 +85,7 @@ impl Tap {
         }
     }
 
-    /// Gives the host a frame; false if it takes none now, or is down.
+    /// Passes a frame to the host. Returns false if the host takes none now, or the interface is down.
     pub fn send(&self, frame: &[u8]) -> io::Result<bool> {
         match rustix::io::write(&self.device, frame) {
             Ok(_) => Ok(true),

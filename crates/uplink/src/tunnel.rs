@@ -1,14 +1,14 @@
-//! Frames between hosts inside of UDP: VXLAN (RFC 7348), without any right on the host.
+//! Frames between hosts inside UDP: VXLAN (RFC 7348), without any right on the host.
 //!
-//! Both ports of a tunnel are sockets of one address; the kernel looks at the inner frame to choose.
+//! Both ports of a tunnel are sockets with one address; the kernel chooses one by the inner frame.
 //!
 //! ```text
 //!                       ┌─ inner UDP 4791 ──► socket 1, Roce
 //!   UDP 4789 ── BPF ────┤                              '── strays ──┐
 //!                       └─ else, or cut off ► socket 0, Rest ────────┘
 //! ```
-//! Frames for a station that was learned go to its peer, others to every peer. Datagrams are never
-//! fragmented: what does not fit the path is counted, and the MTU follows the path.
+//! Frames for a station that was learned go to its peer, others to every peer. Datagrams are never fragmented: frames
+//! that do not fit the path are counted, and the MTU follows the path.
 
 mod egress;
 #[cfg(feature = "fuzz")]
@@ -37,20 +37,20 @@ use crate::vxlan;
 use ingress::{Ingress, Taker};
 use opening::{bound, overhead, path_mtu};
 
-/// What UDP can carry: several datagrams arrive joined.
+/// The most that UDP can carry: several datagrams arrive joined.
 const SLOT_BYTES: usize = 64 * 1024;
 
-/// Frames that the other port found, of one call.
+/// Most frames from the other port that are taken in one call.
 const STRAYS_MAX: usize = 32;
 
-/// What is assumed of the path before there is a peer to ask about.
+/// MTU that is assumed of the path before there is a peer to ask about.
 const PATH_MTU_USUAL: u32 = 1500;
 
-/// A tunnel's own end.
+/// Our end of a tunnel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TunnelConfig {
-    /// Address of this host and UDP port, 4789 by custom. An unspecified address means any of this
-    /// host's; port 0 lets the kernel choose.
+    /// Address of this host and UDP port, 4789 by custom. An unspecified address means any address of this host; port 0
+    /// lets the kernel choose.
     pub local: SocketAddr,
 }
 
@@ -67,22 +67,22 @@ pub struct Tunnel {
     slots: Slots,
     batch: Batch,
     counters: Counters,
-    /// Room for what is to be sealed, or was opened.
+    /// Room for plain datagrams, before sealing and after opening.
     clear: Vec<u8>,
-    /// The last batch left some that had gone astray.
+    /// The last batch left some datagrams from the other port.
     more_strays: bool,
 }
 
 impl Tunnel {
-    /// Opens both ports of a tunnel, that of RoCEv2 first. They have no peers yet.
+    /// Opens both ports of a tunnel, the RoCEv2 port first. They have no peers yet.
     ///
     /// # Errors
-    /// The address is in use or not of this host, or what the kernel says.
+    /// The address is in use or not of this host, or the kernel refuses.
     pub fn open_both(config: &TunnelConfig) -> Result<(Self, Self), OpenError> {
         Self::open_sorted(config, &tunnel_selector())
     }
 
-    /// With a selector, which the kernel may refuse: the ports hand each other what is theirs anyway.
+    /// Opens both ports with a selector, which the kernel may refuse: each port passes on the other's datagrams anyway.
     fn open_sorted(
         config: &TunnelConfig,
         selector: &[Instruction],
@@ -125,7 +125,7 @@ impl Tunnel {
         }
     }
 
-    /// A port for another thread that sends on the same socket, to the same peers, and receives nothing.
+    /// Makes a port for another thread that sends on the same socket, to the same peers, and receives nothing.
     ///
     /// # Errors
     /// The process is out of descriptors.
@@ -147,7 +147,7 @@ impl Tunnel {
         })
     }
 
-    // A thread that panicked with the lock ends the daemon, so what it left is not seen.
+    // A thread that panicked with the lock ends the daemon, so the state that it left is not seen.
     fn peers_mut(&self) -> MutexGuard<'_, Peers> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -157,12 +157,12 @@ impl Tunnel {
         self.local
     }
 
-    /// Bytes that fit behind the inner Ethernet header, on the path to every peer.
+    /// Bytes that fit after the inner Ethernet header, on the path to every peer.
     pub fn mtu(&self) -> u32 {
         self.mtu
     }
 
-    /// Adds another end.
+    /// Adds a peer.
     ///
     /// # Errors
     /// See [`PeerError`](crate::PeerError).
@@ -173,7 +173,7 @@ impl Tunnel {
         Ok(())
     }
 
-    /// Forgets a peer and what was learned from it; `false` if there was none.
+    /// Forgets a peer and all that was learned from it. Returns `false` if there was no such peer.
     pub fn remove_peer(&mut self, peer: SocketAddr) -> bool {
         let removed = self.peers_mut().remove(peer);
         self.measure();
@@ -185,11 +185,11 @@ impl Tunnel {
         self.peers_mut().all().collect()
     }
 
-    /// Gives every waiting frame of one batch to the sink, which says whether its network is one of ours;
-    /// how many datagrams it were.
+    /// Passes every waiting frame of one batch to the sink, which returns whether its network is one of ours. Returns
+    /// the number of datagrams.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors of the kernel.
     pub fn receive(&mut self, sink: &mut impl FnMut(Received<'_>) -> bool) -> io::Result<usize> {
         if self.select == Select::Nothing {
             return Ok(0);
@@ -243,12 +243,12 @@ impl Tunnel {
         Ok(taken + found)
     }
 
-    /// Whether more may wait than the last batch had.
+    /// Whether more may wait than the last batch received.
     pub fn has_more(&self) -> bool {
         self.slots.has_more() || self.more_strays
     }
 
-    /// Sends what waits. `false` if the kernel has no room now; then flush again later.
+    /// Sends waiting frames. Returns `false` if the kernel has no room now; then flush again later.
     pub fn flush(&mut self) -> bool {
         let flushed = self.batch.send(&self.socket, &mut self.counters);
         if flushed.too_big {
@@ -258,7 +258,7 @@ impl Tunnel {
         !flushed.waits
     }
 
-    /// Bytes that wait for a flush.
+    /// Number of bytes that wait for a flush.
     pub fn waiting(&self) -> usize {
         self.batch.waiting()
     }
@@ -268,7 +268,7 @@ impl Tunnel {
         !self.batch.is_empty()
     }
 
-    /// Looks at the paths again and forgets stations that are silent. Call it about once a second.
+    /// Measures the paths again and forgets silent stations. Call it about once a second.
     pub fn refresh(&mut self) {
         if self.select != Select::Nothing {
             self.counters.set_overrun(self.socket.overruns());
@@ -278,20 +278,20 @@ impl Tunnel {
         self.measure();
     }
 
-    /// Calls peers for sessions that are due.
+    /// Sends the calls for sessions that are due.
     fn call(&mut self) {
         let calls = self.peers_mut().calls(Instant::now());
         self.tell(calls);
     }
 
-    /// Sends what keeps sessions going. What the kernel does not take is sent again like what gets lost.
+    /// Sends messages about sessions. Messages that the kernel does not take are sent again, like lost ones.
     fn tell(&self, messages: Vec<(SocketAddr, Vec<u8>)>) {
         for (to, message) in messages {
             let _ = rustix::net::sendto(&self.socket, &message, SendFlags::NOSIGNAL, &to);
         }
     }
 
-    /// The kernel knows the MTU of a path by its route and by ICMP messages that came back.
+    /// Finds the MTU. The kernel knows that of a path from its route and from ICMP messages that came back.
     fn measure(&mut self) {
         let peers = self.peers_mut();
         let paths: Vec<_> = peers.all().map(|it| (it, peers.is_sealed(it))).collect();
@@ -305,12 +305,12 @@ impl Tunnel {
         self.mtu = narrowest.saturating_sub(overhead(self.local));
     }
 
-    /// What the owner should know, at most once a minute.
+    /// Returns a problem that the administrator should hear about, at most once a minute.
     pub fn take_complaint(&mut self) -> Option<Complaint> {
         self.peers_mut().take_complaint(Instant::now())
     }
 
-    /// What was counted so far.
+    /// Counters since the port was opened.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }

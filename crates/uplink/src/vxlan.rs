@@ -17,7 +17,7 @@ const VNI_VALID: u8 = 0x08;
 pub struct Vni(u32);
 
 impl Vni {
-    /// `None` for what does not fit 24 bits.
+    /// Makes a VNI; `None` if the number does not fit 24 bits.
     pub const fn new(number: u32) -> Option<Self> {
         if number >> 24 == 0 {
             Some(Self(number))
@@ -32,13 +32,13 @@ impl Vni {
     }
 }
 
-/// The header of a VNI.
+/// Returns the header of a VNI.
 pub(crate) fn header(vni: Vni) -> [u8; LEN] {
     let [_, a, b, c] = vni.0.to_be_bytes();
     [VNI_VALID, 0, 0, 0, a, b, c, 0]
 }
 
-/// The VNI and the inner frame; `None` without the flag or with less than a header.
+/// Returns the VNI and the inner frame; `None` without the flag or if the header is incomplete.
 pub(crate) fn parse(datagram: &[u8]) -> Option<(Vni, &[u8])> {
     let (&[flags, _, _, _, a, b, c, _], frame) = datagram.split_first_chunk::<LEN>()?;
     let vni = Vni(u32::from_be_bytes([0, a, b, c]));

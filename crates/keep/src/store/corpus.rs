@@ -1,4 +1,4 @@
-//! An area as a worker of this layout leaves it: `corpus/area1.txt`, the bytes that are not zero.
+//! An area as a worker with this layout leaves it: `corpus/area1.txt` has the bytes that are not zero.
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,7 +12,7 @@ use crate::store::layout::{PAGE, SEALS};
 
 const CAPACITY: Capacity = Capacity { small: 3, large: 2 };
 
-/// Bytes of a line.
+/// Bytes that one line of the file stands for.
 const LINE: usize = 32;
 
 fn file() -> PathBuf {
@@ -27,7 +27,7 @@ fn contents() -> [(u16, u64, Vec<u8>); 3] {
     ]
 }
 
-/// The last commit was cut off after its word was set, so that the log counts.
+/// Makes an area whose last commit was cut off after its word was set, so that the log counts.
 fn left_behind() -> OwnedFd {
     let area = Area::create(CAPACITY).unwrap();
     let mut store = Store::open(area.as_fd()).unwrap().store;

@@ -1,11 +1,11 @@
-//! Where everything is in an area, and what a record looks like in it.
+//! Layout of an area, and of a record in it.
 //!
 //! ```text
 //!   page 0: head | log: LOG_BYTES | small slots, 256 bytes each | large slots, 1 KiB each
 //! ```
 //!
-//! A slot holds an *image*: 24 bytes of header and the record's bytes. The log is images one after the
-//! other, each as long as the slot that it is for.
+//! A slot holds an *image*: 24 bytes of header and the record's bytes. The log is a sequence of images, each as long as
+//! the slot that it is for.
 
 use std::io;
 use std::ops::Range;
@@ -17,23 +17,23 @@ use rustix::fs::{
 
 use crate::mapping::Mapping;
 
-/// The most that one commit writes: 16,384 small records or 4,096 large ones.
+/// Most bytes that one commit writes: 16,384 small records or 4,096 large ones.
 pub const LOG_BYTES: usize = 4 << 20;
-/// The most bytes of a record in a small slot.
+/// Most bytes of a record in a small slot.
 pub const SMALL_BYTES: usize = SMALL - HEADER;
-/// The most bytes of a record in a large slot.
+/// Most bytes of a record in a large slot.
 pub const LARGE_BYTES: usize = LARGE - HEADER;
 
-/// The most slots of a class, so that offsets and numbers stay far from overflow.
+/// Most slots of a class, so that offsets and numbers stay far from overflow.
 const MOST_SLOTS: u32 = 1 << 22;
 const SMALL: usize = 256;
 const LARGE: usize = 1024;
 pub(super) const HEADER: usize = 24;
 pub(super) const PAGE: usize = 4096;
-/// Of this layout; another one takes another number.
+/// Magic number of this layout; another layout needs another number.
 const MAGIC: u64 = u64::from_le_bytes(*b"vrdmakp1");
 const CAPACITY_AT: usize = 8;
-/// The commit's word: a cache line of its own.
+/// Offset of the commit's word, which has a cache line of its own.
 pub(super) const WORD: usize = 64;
 pub(super) const LOG: usize = PAGE;
 const SLOTS: usize = LOG + LOG_BYTES;
@@ -41,16 +41,16 @@ pub(super) const SEALS: SealFlags = SealFlags::SHRINK
     .union(SealFlags::GROW)
     .union(SealFlags::SEAL);
 
-/// How many records an area has room for.
+/// Number of records that an area has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// Of up to [`SMALL_BYTES`].
+    /// Records of up to [`SMALL_BYTES`].
     pub small: u32,
-    /// Of up to [`LARGE_BYTES`].
+    /// Records of up to [`LARGE_BYTES`].
     pub large: u32,
 }
 
-/// The slot of a record, by which it is written again and removed.
+/// Names the slot of a record, to write it again and to remove it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotId(pub(super) u32);
 
@@ -63,7 +63,7 @@ impl Capacity {
         self.small <= MOST_SLOTS && self.large <= MOST_SLOTS
     }
 
-    /// Where the large slots begin: on a page, so that no slot is on two.
+    /// Returns where the large slots begin: on a page, so that no slot is on two.
     fn large_at(self) -> usize {
         SLOTS + (self.small as usize * SMALL).next_multiple_of(PAGE)
     }
@@ -80,7 +80,7 @@ impl Capacity {
         }
     }
 
-    /// The small slots and the large ones, each up to the end of the last page that is written.
+    /// Returns the small slots and the large ones, each up to the end of the last page that is written.
     pub(super) fn used_slots(self, written: &[bool]) -> [Range<u32>; 2] {
         let (small_at, large_at) = (SLOTS / PAGE, self.large_at() / PAGE);
         let used_pages =
@@ -91,13 +91,13 @@ impl Capacity {
         [0..(small as u32).min(self.small), self.small..large]
     }
 
-    /// Bytes of a slot, all in.
+    /// Returns the size of a slot, header included.
     #[inline]
     pub(super) fn slot_bytes(self, slot: u32) -> usize {
         if slot < self.small { SMALL } else { LARGE }
     }
 
-    /// What an area says of itself, if it can be true.
+    /// Reads an area's capacity from its head, if it is plausible.
     pub(super) fn of(mapping: &Mapping, length: usize) -> Option<Self> {
         let number = |at| word_at(mapping.bytes(at, 4));
         let capacity = Self {
@@ -118,7 +118,7 @@ fn word_at(bytes: &[u8]) -> u32 {
 pub struct Area;
 
 impl Area {
-    /// Makes an area without records: sealed, and without memory for what is not used.
+    /// Makes an area without records: sealed, and without memory for unused parts.
     pub fn create(capacity: Capacity) -> io::Result<OwnedFd> {
         if !capacity.is_allowed() {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -137,7 +137,7 @@ impl Area {
     }
 }
 
-/// Maps a whole area, which must be one.
+/// Maps a whole area, after checking that it is one.
 pub(super) fn map(area: BorrowedFd<'_>) -> io::Result<(Mapping, Capacity)> {
     let length = usize::try_from(fstat(area)?.st_size).unwrap_or(0);
     if !fcntl_get_seals(area)?.contains(SealFlags::SHRINK) || length < SLOTS {
@@ -148,7 +148,7 @@ pub(super) fn map(area: BorrowedFd<'_>) -> io::Result<(Mapping, Capacity)> {
     Ok((mapping, capacity))
 }
 
-/// The header of an image. Kind 0 is that of a free slot.
+/// The header of an image. Kind 0 marks a free slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) slot: u32,
@@ -158,7 +158,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Without the checksum in front, which is written when the batch is committed.
+    /// Encodes all but the checksum in front, which is written when the batch is committed.
     #[inline]
     pub(super) fn encode(self) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
@@ -169,7 +169,7 @@ impl Header {
         bytes
     }
 
-    /// The header of the sound image at `offset`, whose slot the caller still has to look at.
+    /// Returns the header of the image at `offset` if the image is sound. The caller still has to check its slot.
     pub(super) fn sound(mapping: &Mapping, offset: usize, capacity: Capacity) -> Option<Self> {
         let bytes = mapping.bytes(offset, HEADER);
         let header = Self {
@@ -186,7 +186,7 @@ impl Header {
     }
 }
 
-/// Of the image at `offset`: all of it behind the checksum.
+/// Returns the checksum of the image at `offset`: of all bytes after the checksum.
 #[inline]
 pub(super) fn checksum(mapping: &Mapping, offset: usize, length: usize) -> u32 {
     crc32fast::hash(mapping.bytes(offset + 4, HEADER - 4 + length))

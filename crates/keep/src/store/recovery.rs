@@ -1,5 +1,5 @@
-//! What the next worker finds in an area: an unfinished commit is carried out, and every image is looked
-//! at before it is a record. Any byte of the area may be damaged.
+//! Opening an area: an unfinished commit is carried out, and every image is checked before it counts as a record. Any
+//! byte of the area may be damaged.
 
 use std::io;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use super::layout::{Capacity, HEADER, Header, LOG, PAGE, WORD, map};
 use super::{Class, Known, LOG_BYTES, Opened, Record, SlotId, Store};
 use crate::mapping::Mapping;
 
-/// The commit's word for a log of so many bytes: the number twice, so that damage is noticed.
+/// Returns the commit's word for a log of `bytes` bytes: the number twice, so that damage is noticed.
 pub(super) fn commit_word(bytes: usize) -> u64 {
     let bytes = bytes as u64;
     bytes | (!bytes << 32)
@@ -70,8 +70,8 @@ fn content(mapping: &Mapping, slot: u32, capacity: Capacity) -> Content {
     }
 }
 
-/// Carries out what was committed. `false` if it cannot be read any more: then the slots that it had
-/// begun to write are judged one by one.
+/// Carries out a commit that was cut off. `false` if it cannot be read any more: then the slots that it had begun to
+/// write are checked one by one.
 fn finish_commit(mapping: &mut Mapping, capacity: Capacity) -> bool {
     let word = mapping.marked(WORD);
     if word == 0 {
@@ -86,7 +86,7 @@ fn finish_commit(mapping: &mut Mapping, capacity: Capacity) -> bool {
     images.is_some()
 }
 
-/// The images of the log, all of them or none.
+/// Returns the images of the log, all of them or none.
 fn committed(mapping: &Mapping, word: u64, capacity: Capacity) -> Option<Vec<(usize, Header)>> {
     let length = (word & u64::from(u32::MAX)) as usize;
     if length > LOG_BYTES || commit_word(length) != word {
@@ -106,7 +106,7 @@ fn committed(mapping: &Mapping, word: u64, capacity: Capacity) -> Option<Vec<(us
     (at == length).then_some(images)
 }
 
-/// Which pages have memory: to look at the others would give them some.
+/// Returns which pages have memory: reading the others would give them some.
 fn written_pages(area: BorrowedFd<'_>, length: usize) -> io::Result<Vec<bool>> {
     let mut written = vec![false; length.div_ceil(PAGE)];
     let mut at = 0;
@@ -122,7 +122,7 @@ fn written_pages(area: BorrowedFd<'_>, length: usize) -> io::Result<Vec<bool>> {
 }
 
 impl Store {
-    /// With free slots behind those that were used.
+    /// Makes a store without records, whose slots beyond the used ones are free.
     fn without_records(
         mapping: Mapping,
         capacity: Capacity,

@@ -12,7 +12,7 @@ const CAPACITY: Capacity = Capacity {
     large: 6,
 };
 
-/// What is stored: by slot, so that two records of one kind and key are two.
+/// Records by slot, so that two records of one kind and key are distinct.
 type Contents = BTreeMap<SlotId, (u16, u64, Vec<u8>)>;
 
 fn contents(records: Vec<Record>) -> Contents {
@@ -30,7 +30,7 @@ fn random_bytes(rng: &mut Rng, most: usize) -> Vec<u8> {
     (0..length).map(|_| rng.u8(..)).collect()
 }
 
-/// One operation on the store and on what should be in it.
+/// Carries out one random operation on the store, and on the model of its contents.
 fn random_step(rng: &mut Rng, store: &mut Store, model: &mut Contents) {
     let slots: Vec<_> = model.keys().copied().collect();
     let slot = rng.choice(&slots).copied();
@@ -80,7 +80,7 @@ fn what_is_committed_is_found_and_nothing_else() {
     }
 }
 
-/// The same bytes in an area of its own.
+/// Copies the bytes to another area.
 fn copy(area: &OwnedFd) -> OwnedFd {
     let copy = Area::create(CAPACITY).unwrap();
     let mut bytes = vec![0; fstat(area).unwrap().st_size as usize];
@@ -89,8 +89,8 @@ fn copy(area: &OwnedFd) -> OwnedFd {
     copy
 }
 
-/// Carries out a batch that `seed` makes, and commits it, with so many stores before the kill.
-/// Gives what was there before and after, and whether all stores were carried out.
+/// Carries out and commits a batch that `seed` determines, with `stores` stores before the kill. Returns the contents
+/// before and after, and whether all stores were carried out.
 fn batch(area: &OwnedFd, seed: u64, stores: u64) -> (Contents, Contents, bool) {
     let (mut store, before, _) = reopen(area);
     let mut after = before.clone();
@@ -142,7 +142,7 @@ fn damage_never_makes_a_record() {
                 (store, unsound) = (opened.store, opened.unsound);
                 found = contents(opened.records);
             }
-            // The head is what was damaged.
+            // The head is damaged.
             Err(_) => {
                 rewrite_head(&area);
                 continue;
@@ -175,7 +175,7 @@ fn rewrite_head(area: &OwnedFd) {
     pwrite(area, &head, 0).unwrap();
 }
 
-/// Changes up to eight bytes at one place: of the head, the word, the log's beginning or the slots.
+/// Changes up to eight bytes at one place: in the head, the word, the start of the log, or the slots.
 fn damage(rng: &mut Rng, area: &OwnedFd) {
     let slots = CAPACITY.offset(0)..CAPACITY.area_bytes();
     let at = match rng.u8(..8) {
@@ -245,7 +245,7 @@ fn slots_are_listed_from_their_first_use_on() {
     store.commit();
     let (mut store, found, _) = reopen(&area);
     assert_eq!(found.len(), 23);
-    // The rest of the last page, which has 16 of them.
+    // The rest of the last page, which has 16 slots.
     assert_eq!(store.small.free.len(), 1 + 12);
     let next = [(); 14].map(|()| store.insert(1, 0, &[]).unwrap().0);
     assert_eq!(next[..2], [7, 20]);

@@ -1,11 +1,11 @@
-//! What keeper and worker tell each other: that a worker serves, and what became of an upgrade.
+//! Messages between keeper and worker: that a worker serves, and how an upgrade ended.
 //!
 //! ```text
 //!   keeper ── Attempt, as JSON ──► worker
 //!          ◄── READY ─────────────
 //! ```
-//! Datagrams, and neither side waits. What finds no room is lost: the next worker is told the latest attempt when it
-//! begins, and a keeper looks for READY only while a worker is on trial.
+//! Messages are datagrams, and neither side waits. A message that finds no room is lost: the next worker is told the
+//! latest attempt when it begins, and a keeper looks for READY only while a worker is on trial.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -15,23 +15,23 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 
 const READY: &[u8] = b"READY";
-/// The longest sentence that is handed on, in bytes.
+/// The longest sentence that is passed on, in bytes.
 const SENTENCE_MAX: usize = 512;
-/// Of an attempt as JSON, where each byte of the sentence may need six.
+/// The longest attempt as JSON, where each byte of the sentence may need six.
 const MESSAGE_MAX: usize = 128 + 6 * SENTENCE_MAX;
 
-/// How a wish for another program ended.
+/// How a request for another program ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// Counted from 1 by the keeper, over all its programs.
+    /// Number of the attempt, counted from 1 by the keeper, over all its programs.
     pub number: u32,
     /// How it ended.
     pub outcome: Outcome,
-    /// Why, unless it was done.
+    /// Why it was not done; empty if it was.
     pub sentence: String,
 }
 
-/// See [`Attempt`].
+/// The end of an [`Attempt`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -39,7 +39,7 @@ pub enum Outcome {
     Done,
     /// Nothing was changed.
     Refused,
-    /// The other program could not serve, and the one before does again.
+    /// The other program could not serve, and the previous one serves again.
     WentBack,
 }
 
@@ -55,7 +55,7 @@ impl Attempt {
     }
 }
 
-/// Both ends, which the keeper has, and the table of descriptors that it shares with its workers.
+/// Both ends of the line, which are in the keeper and in the descriptor table that it shares with its workers.
 #[derive(Debug)]
 pub(super) struct Line {
     keeper: UnixDatagram,
@@ -74,7 +74,7 @@ impl Line {
         Ok(Self { keeper, worker })
     }
 
-    /// The line of a keeper before, from its two ends.
+    /// Takes over the line of an earlier keeper, from its two ends.
     pub(super) fn from_ends(keeper: OwnedFd, worker: OwnedFd) -> io::Result<Self> {
         Self::of(keeper.into(), worker.into())
     }
@@ -83,14 +83,14 @@ impl Line {
         [self.keeper.as_raw_fd(), self.worker.as_raw_fd()]
     }
 
-    /// Tells the worker, if it listens.
+    /// Sends an attempt to the worker, if there is room.
     pub(super) fn tell(&self, attempt: &Attempt) {
         let message = serde_json::to_vec(attempt).unwrap_or_default();
         // See the module head.
         let _ = self.keeper.send(&message);
     }
 
-    /// Whether a worker has said that it serves since the last look.
+    /// Whether a worker has said that it serves since the last call.
     pub(super) fn heard_ready(&self) -> bool {
         let mut message = [0; READY.len()];
         let mut heard = false;
@@ -100,7 +100,7 @@ impl Line {
         heard
     }
 
-    /// The worker's end, for one that begins.
+    /// Returns the worker's end, for a new worker.
     pub(super) fn for_worker(&self, last: Option<Attempt>) -> io::Result<WorkerLine> {
         Ok(WorkerLine {
             socket: self.worker.try_clone()?,
@@ -117,13 +117,13 @@ pub struct WorkerLine {
 }
 
 impl WorkerLine {
-    /// Says that this worker serves. One that begins with another program is on trial until then.
+    /// Says that this worker serves. The first worker of another program is on trial until then.
     pub fn tell_ready(&self) {
         // See the module head.
         let _ = self.socket.send(READY);
     }
 
-    /// The latest attempt to go on with another program.
+    /// Returns the latest attempt to go on with another program.
     pub fn last_attempt(&self) -> Option<Attempt> {
         let mut last = self.lock();
         let mut message = [0; MESSAGE_MAX];
@@ -131,7 +131,7 @@ impl WorkerLine {
             let Ok(told) = serde_json::from_slice::<Attempt>(&message[..length]) else {
                 continue;
             };
-            // What a worker before was told and did not read is older.
+            // An attempt that an earlier worker was told and did not read is older.
             if last.as_ref().is_none_or(|last| last.number < told.number) {
                 *last = Some(told);
             }

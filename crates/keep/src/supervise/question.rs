@@ -1,4 +1,5 @@
-//! A program is asked whether it can go on for this one: it is started beside, and nothing of ours depends on it.
+//! Asks a program whether it can go on for this one: the program is started separately, and nothing of ours depends on
+//! it.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,16 +12,16 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::Successor;
 
-/// How long an answer may take.
+/// How long the answer may take.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// What is read of what it says.
+/// Most bytes that are read of each of its outputs.
 const SAID_MAX: u64 = 2048;
 
-/// A program that was asked.
+/// A program that is being asked.
 #[derive(Debug)]
 pub(super) struct Question {
     child: Child,
-    /// What becomes the keeper's program if it accepts.
+    /// The keeper's next program, if it accepts.
     pub(super) program: File,
     answer: String,
     until: Instant,
@@ -29,7 +30,7 @@ pub(super) struct Question {
 impl Question {
     /// Starts the file that is at `path` now.
     pub(super) fn ask(path: &Path, successor: &Successor<'_>) -> io::Result<Self> {
-        // The file that answers is the one that goes on, whatever its name stands for by then.
+        // The file that answers is the one that goes on, whatever its path names by then.
         let program = File::open(path)?;
         let itself = format!("/proc/self/fd/{}", program.as_raw_fd());
         let [_, arguments @ ..] = successor.arguments else {
@@ -50,7 +51,7 @@ impl Question {
         })
     }
 
-    /// The program, or a sentence why not; `None` while it thinks.
+    /// Returns the answer: yes, or a sentence why not; `None` while there is none.
     pub(super) fn answered(&mut self) -> Option<Result<(), String>> {
         match self.child.try_wait() {
             Ok(None) if Instant::now() < self.until => None,
@@ -73,19 +74,19 @@ impl Question {
 
 impl Drop for Question {
     fn drop(&mut self) {
-        // Both fail when it has ended.
+        // Both fail when the child has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What a child that has ended said, as far as it goes. A child of that child may hold the pipe open.
+/// Reads what a child that has ended has written. A child of that child may hold the pipe open, so this does not wait.
 fn read(pipe: Option<impl Read + AsFd>) -> String {
     let mut said = Vec::new();
     if let Some(pipe) = pipe {
         let flags = fcntl_getfl(&pipe).map(|flags| flags | OFlags::NONBLOCK);
         if flags.is_ok_and(|flags| fcntl_setfl(&pipe, flags).is_ok()) {
-            // What came before an error is all there is.
+            // If the read fails, what was read before is all there is.
             let _ = pipe.take(SAID_MAX).read_to_end(&mut said);
         }
     }

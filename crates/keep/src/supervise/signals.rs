@@ -11,13 +11,14 @@ const WAITED_FOR: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::S
 
 pub(super) struct Signals {
     set: libc::sigset_t,
-    /// The mask before but for these signals, which workers begin with.
+    /// The earlier mask, without these signals: workers begin with it.
     before: libc::sigset_t,
 }
 
 pub(super) struct Received {
     pub(super) signal: Signal,
-    /// A terminal sends its interrupt to the whole group, workers included: to hand it on would make it two.
+    /// Whether the worker got it as well: a terminal sends its interrupt to the whole group, so passing it on would
+    /// deliver it twice.
     pub(super) went_to_the_worker_too: bool,
 }
 
@@ -32,14 +33,14 @@ impl Signals {
             for signal in WAITED_FOR {
                 libc::sigaddset(set.as_mut_ptr(), signal);
             }
-            // Where a parent ignored SIGCHLD, nobody could ask how a worker ended.
+            // If a parent had SIGCHLD ignored, the end of a worker could not be queried.
             if libc::signal(libc::SIGCHLD, libc::SIG_DFL) == libc::SIG_ERR {
                 return Err(io::Error::last_os_error());
             }
             if libc::sigprocmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr()) != 0 {
                 return Err(io::Error::last_os_error());
             }
-            // The program before had them blocked, if this keeper goes on for one.
+            // If this keeper follows another program, that program had them blocked.
             for signal in WAITED_FOR {
                 libc::sigdelset(before.as_mut_ptr(), signal);
             }
@@ -60,7 +61,7 @@ impl Signals {
         Err(io::Error::last_os_error())
     }
 
-    /// The next one; `None` if none has come in that time.
+    /// Returns the next signal; `None` if none has come within `at_most`.
     pub(super) fn wait(&self, at_most: Option<Duration>) -> io::Result<Option<Received>> {
         let at_most = at_most.map(|duration| libc::timespec {
             tv_sec: duration.as_secs() as libc::time_t,

@@ -1,5 +1,5 @@
-//! A keeper goes on with another program: the same process, with the descriptors that it has, and what they are
-//! in the environment.
+//! How a keeper goes on with another program: the same process keeps its descriptors, and the environment says what
+//! they are.
 //!
 //! ```text
 //!   keeper, program 1 ── Succession { area, line, own, … } ── execve ──► keeper, program 2
@@ -24,16 +24,16 @@ use super::line::{Attempt, Outcome};
 use crate::complaint::complain;
 use crate::inherited::open_numbers;
 
-/// Where the program after finds it.
+/// Name of the variable in which the next program finds it.
 const VARIABLE: &str = "VRDMA_KEEPER_SUCCESSION";
 /// Standard input, output and error stay open over any exec.
 const STDIO_MAX: RawFd = 2;
 
-/// What the keeper's program before hands over. Fields that are added need a default, as long as programs
-/// without them can be followed.
+/// State that the keeper's previous program hands over. New fields need a default, as long as programs without them can
+/// be followed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Succession {
-    /// Whom it is for: whoever has inherited the environment only is somebody else.
+    /// Process that it is for: a process that has only inherited the environment is another one.
     pub(super) process: i32,
     /// The path that upgrades are taken from.
     pub(super) path: PathBuf,
@@ -42,18 +42,19 @@ pub struct Succession {
     pub(super) line: [RawFd; 2],
     /// All descriptors that belong to the keeper.
     pub(super) own: BTreeSet<RawFd>,
-    /// How many workers there were.
+    /// Number of workers so far.
     pub(super) workers: u32,
-    /// How many wishes for another program there were.
+    /// Number of requests for another program so far.
     pub(super) attempts: u32,
-    /// The latest, if there was one.
+    /// The latest attempt, if there was one.
     pub(super) attempt: Option<Attempt>,
-    /// The program before, if this one is on trial.
+    /// The previous program, if this one is on trial.
     pub(super) before: Option<RawFd>,
 }
 
 impl Succession {
-    /// What this process has taken over, if it is a keeper that goes on. Has to be asked before descriptors are opened.
+    /// Returns what this process has taken over, if it is a keeper that goes on. Must be called before descriptors are
+    /// opened.
     pub fn from_environment() -> Option<Self> {
         let text = std::env::var(VARIABLE).ok()?;
         let succession: Self = serde_json::from_str(&text).ok()?;
@@ -61,13 +62,14 @@ impl Succession {
         (is_ours && succession.descriptors().iter().all(|fd| is_open(*fd))).then_some(succession)
     }
 
-    /// The descriptors that are named for what they are. None twice, or it is no succession of ours.
+    /// Returns the descriptors that have a field of their own. They must all differ, or it is no succession of ours.
     fn descriptors(&self) -> Vec<RawFd> {
         let named = [self.area, self.line[0], self.line[1]];
         named.into_iter().chain(self.before).collect()
     }
 
-    /// A program that cannot even begin to keep a worker gives way to the one before. Comes back if there is none.
+    /// Goes back to the previous program, for a program that cannot even start a worker. Returns only if that fails or
+    /// there is none.
     pub fn go_back(mut self, why: &str) {
         let Some(before) = self.before.take() else {
             return;
@@ -81,7 +83,7 @@ impl Succession {
         ));
     }
 
-    /// Becomes `program`, which finds this in its environment. Comes back with the error only.
+    /// Becomes `program`, which finds this succession in its environment. Returns only an error.
     pub(super) fn execute(&self, program: File) -> io::Error {
         match self.try_execute(&program) {
             Ok(error) | Err(error) => error,
@@ -107,15 +109,15 @@ impl Succession {
         Ok(error)
     }
 
-    /// The descriptors that the keeper has taken over are not for programs that this process may start.
+    /// Takes the descriptors that the keeper has taken over, and keeps them from programs that this process may start.
     pub(super) fn take_descriptors(&self) -> io::Result<Taken> {
         let named: BTreeSet<RawFd> = self.descriptors().into_iter().collect();
         if named.len() != self.descriptors().len() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         set_inheritance(false)?;
-        // SAFETY: each is open (`from_environment` looked), named once, and the keeper's own by its word, so no worker's
-        // descriptor is claimed twice; nothing else in this program has taken it since.
+        // SAFETY: each is open (`from_environment` checked), named once, and the keeper's own according to the
+        // succession, so no worker's descriptor is claimed twice; nothing else in this program has taken it since.
         let take = |number| unsafe { OwnedFd::from_raw_fd(number) };
         Ok(Taken {
             area: take(self.area),
@@ -137,11 +139,11 @@ fn terminated(text: OsString) -> io::Result<CString> {
 }
 
 fn is_open(number: RawFd) -> bool {
-    // SAFETY: the number is looked at, whatever it stands for, and kept no longer than the call.
+    // SAFETY: the number is only queried, whatever it stands for, and not kept beyond the call.
     number >= 0 && fcntl_getfd(unsafe { BorrowedFd::borrow_raw(number) }).is_ok()
 }
 
-/// Whether all descriptors go on into the next program. What closes meanwhile is nobody's loss.
+/// Sets whether all descriptors stay open in the next program. A descriptor that closes meanwhile does not matter.
 fn set_inheritance(is_inherited: bool) -> io::Result<()> {
     let flags = if is_inherited {
         FdFlags::empty()
@@ -158,7 +160,7 @@ fn set_inheritance(is_inherited: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Comes back with the error only.
+/// Returns only an error.
 fn exec(program: &File, arguments: &[CString], variables: &[CString]) -> io::Error {
     let pointers = |texts: &[CString]| {
         let all = texts.iter().map(|text| text.as_ptr());
@@ -183,7 +185,7 @@ fn exec(program: &File, arguments: &[CString], variables: &[CString]) -> io::Err
 mod tests {
     use super::*;
 
-    /// A keeper of a program that is out there.
+    /// The succession of a released program is read.
     #[test]
     fn what_the_first_keeper_hands_over_is_read() {
         let text = include_str!("../../corpus/succession5.json");

@@ -1,4 +1,4 @@
-//! The keeper's part in an upgrade. The picture is in the module above.
+//! The keeper's part in an upgrade. The diagram is in the module above.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -18,22 +18,22 @@ use super::{Keeper, Options};
 use crate::complaint::complain;
 use crate::policy::{End, Policy};
 
-/// How long a worker that shall give way may take; what it has written down is whole at any moment.
+/// How long a worker that has to give way may take; its records are whole at any moment.
 const END_MAX: Duration = Duration::from_secs(2);
 /// How long another program may take until it serves.
 const TRIAL_MAX: Duration = Duration::from_secs(15);
-/// How often the clock is looked at while something is under way; ends of processes are told.
+/// Interval between checks of the clock during an upgrade; ends of processes arrive as signals.
 const LOOK: Duration = Duration::from_millis(100);
-/// The file of this program, whatever has become of its name.
+/// The file of this program, whatever has become of its path.
 const OURSELVES: &str = "/proc/self/exe";
 
-/// What is under way, and what came of it before.
+/// The upgrade under way, and the result of the latest one.
 pub(super) struct Upgrade {
     phase: Phase,
-    /// Where programs that follow are found: the path that this one was started from.
+    /// Path of programs that may follow: the path that this one was started from.
     path: PathBuf,
     attempts: u32,
-    /// The latest that is over.
+    /// The latest attempt that is over.
     pub(super) last: Option<Attempt>,
 }
 
@@ -45,7 +45,7 @@ enum Phase {
         program: File,
         until: Instant,
     },
-    /// This program has not shown yet that it serves; the one before.
+    /// This program has not yet shown that it serves; `before` is the previous program.
     Trial {
         before: File,
         until: Instant,
@@ -62,14 +62,14 @@ impl Upgrade {
         })
     }
 
-    /// When the keeper has to look again although no signal came.
+    /// Returns when the keeper has to check again even if no signal came.
     pub(super) fn next_look(&self) -> Option<Duration> {
         (!matches!(self.phase, Phase::Resting)).then_some(LOOK)
     }
 }
 
 impl<'a> Keeper<'a> {
-    /// The keeper of the program before, in this one.
+    /// Makes a keeper that goes on for the previous program's keeper.
     pub(super) fn succeed(options: Options<'a>, succession: Succession) -> io::Result<Self> {
         let taken = succession.take_descriptors()?;
         let [keeper, worker] = taken.line;
@@ -78,9 +78,9 @@ impl<'a> Keeper<'a> {
             before,
             until: Instant::now() + TRIAL_MAX,
         });
-        // The kernel has given it that of a descriptor.
+        // After execve of a descriptor, the kernel has named the process after that descriptor.
         set_name(&CString::new(options.program)?)?;
-        // Of workers before, which were not on trial.
+        // Discards messages of earlier workers, which were not on trial.
         line.heard_ready();
         Ok(Self {
             options,
@@ -100,7 +100,7 @@ impl<'a> Keeper<'a> {
         })
     }
 
-    /// Somebody wants the program that is at the path now.
+    /// Starts an upgrade to the program that is at the path now.
     pub(super) fn begin_upgrade(&mut self) {
         self.end_trial_if_ready();
         if !matches!(self.upgrade.phase, Phase::Resting) {
@@ -117,7 +117,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Goes on with what is under way beside a worker that lives.
+    /// Advances an upgrade while the worker lives.
     pub(super) fn look_after_upgrade(&mut self, worker: Pid) -> io::Result<()> {
         let now = Instant::now();
         match &mut self.upgrade.phase {
@@ -147,7 +147,7 @@ impl<'a> Keeper<'a> {
         Ok(())
     }
 
-    /// Whether no trial is under way any more.
+    /// Ends the trial if the worker is ready. Returns whether no trial is under way any more.
     fn end_trial_if_ready(&mut self) -> bool {
         let Phase::Trial { before, .. } = &self.upgrade.phase else {
             return true;
@@ -155,18 +155,19 @@ impl<'a> Keeper<'a> {
         if !self.line.heard_ready() {
             return false;
         }
-        // Its number may be that of a worker's descriptor from now on.
+        // From now on a worker's descriptor may get this number.
         self.own.remove(&before.as_raw_fd());
         self.upgrade.phase = Phase::Resting;
         true
     }
 
-    /// The worker has ended, and another one shall follow: maybe that of another program. Comes back if it is one of this.
+    /// Advances an upgrade after the worker has ended and before another one follows, maybe of another program. Returns
+    /// if the next worker is one of this program.
     pub(super) fn upgrade_after(&mut self, end: End) {
         self.end_trial_if_ready();
         match std::mem::replace(&mut self.upgrade.phase, Phase::Resting) {
             Phase::Resting => {}
-            // Its descriptors must not be among those that the next worker finds.
+            // The question's descriptors must not be among those that the next worker finds.
             Phase::Asking(question) => {
                 drop(question);
                 self.refuse(&format!("the worker ended meanwhile ({end})"));
@@ -189,7 +190,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Comes back with the error only.
+    /// Returns only an error.
     fn become_other(&mut self, program: File) -> io::Error {
         let ourselves = match File::open(OURSELVES) {
             Ok(ourselves) => ourselves,
@@ -224,7 +225,7 @@ impl<'a> Keeper<'a> {
         self.tell(Outcome::Refused, why);
     }
 
-    /// Tells the worker, and whoever reads standard error.
+    /// Reports an outcome to the worker, and on standard error.
     fn tell(&mut self, outcome: Outcome, why: &str) {
         let program = self.options.program;
         let what = match outcome {

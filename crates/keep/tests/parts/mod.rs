@@ -32,7 +32,7 @@ const OPTIONS: Options<'_> = Options {
 const ANSWER: &str = "it can";
 const SOCKET_KIND: u16 = 1;
 
-/// Keeps workers that play a part; gives the code to exit with.
+/// Keeps workers that play a role. Returns the code to exit with.
 pub(crate) fn play(part: &str, directory: &Path) -> i32 {
     match part {
         "descriptors" => supervise(OPTIONS, None, |life| keep_descriptors(life, directory)),
@@ -59,7 +59,7 @@ fn beside_a_thread() -> i32 {
     code
 }
 
-/// Three lives of one socket: opened and killed, claimed and planned to be started again, claimed and ended.
+/// Three lives of one socket: opened, then killed; claimed, then ended for another start; claimed, then ended for good.
 fn keep_descriptors(mut life: Life<'_>, directory: &Path) -> i32 {
     let opened = Store::open(life.area).unwrap();
     assert_eq!(opened.unsound, 0);
@@ -83,7 +83,7 @@ fn keep_descriptors(mut life: Life<'_>, directory: &Path) -> i32 {
     if life.number == 1 {
         assert_eq!(life.previous_end, Some(End::Killed(9)));
         free_lock(life, &lock);
-        // Open at the exit, and so in the next life.
+        // Stays open at the exit, and so in the next life.
         let _ = socket.into_raw_fd();
         return EXIT_AGAIN;
     }
@@ -105,7 +105,7 @@ fn claim(life: &mut Life<'_>, records: &[Record]) -> UnixStream {
     socket.into()
 }
 
-/// The lock of the life before is held until what nobody claimed is closed.
+/// Shows that the previous worker's lock is held until unclaimed descriptors are closed.
 fn free_lock(life: Life<'_>, path: &Path) {
     let file = File::open(path).unwrap();
     flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap_err();
@@ -115,7 +115,7 @@ fn free_lock(life: Life<'_>, path: &Path) {
     flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
 }
 
-/// Says which signals come, and kills itself after the second SIGTERM.
+/// Reports which signals come, and kills itself after the second SIGTERM.
 fn tell_signals(directory: &Path) -> i32 {
     let signals = blocked_signals();
     let mut socket = UnixStream::connect(directory.join(SOCKET)).unwrap();
@@ -149,8 +149,8 @@ fn blocked_signals() -> libc::sigset_t {
     }
 }
 
-/// How this program behaves, which stands in a file beside it, since all have this code. The one before has lost its
-/// name to the other.
+/// Returns the behaviour of this program, which is in a file beside it, since all programs have this code. The previous
+/// program has lost its file name to the other.
 fn behaviour() -> String {
     let program = std::env::current_exe().unwrap();
     if program
@@ -163,7 +163,7 @@ fn behaviour() -> String {
     fs::read_to_string(program.with_extension("behaviour")).unwrap()
 }
 
-/// Says whether it can go on, as it was told to.
+/// Answers whether it can go on, according to its behaviour.
 pub(crate) fn answer() -> i32 {
     match behaviour().as_str() {
         "refuses" => {
@@ -178,7 +178,7 @@ pub(crate) fn answer() -> i32 {
     }
 }
 
-/// A keeper whose program is replaced.
+/// Runs a keeper whose program is replaced.
 fn upgrade(directory: &Path) -> i32 {
     let succession = Succession::from_environment();
     if let Some(succession) = succession.clone()
@@ -199,7 +199,7 @@ fn upgrade(directory: &Path) -> i32 {
     })
 }
 
-/// Tells by a socket, which is opened once, how it goes: the worker's number, and the outcomes that it hears of.
+/// Reports through a socket, which is opened once: the worker's number, and the outcomes that it is told.
 fn live_through_upgrades(mut life: Life<'_>, directory: &Path) -> i32 {
     let behaviour = behaviour();
     if behaviour == "crashes" {

@@ -1,4 +1,4 @@
-//! Bytes a second of sockets and of copies.
+//! Throughput of sockets and of copies.
 
 use std::env;
 use std::hint::black_box;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::Floor;
 use crate::latency::other;
 
-/// How long each way is used.
+/// How long each method is measured.
 const SPAN: Duration = Duration::from_millis(300);
 
 /// Sizes of a message, with the cell's name.
@@ -20,10 +20,10 @@ const SIZES: [(usize, &str); 2] = [
     (1 << 20, "bandwidth, 1 MiB"),
 ];
 
-/// More than a core's own cache holds, so that it is copied out of memory or a cache that all share.
+/// More than a core's own cache holds, so that it is copied from memory or from a cache that all cores share.
 const LONG: usize = 64 << 20;
 
-/// What a daemon between two processes moves at a time, so that both copies of it stay in the cache.
+/// Bytes that a daemon between two processes moves at a time, so that both copies of them stay in the cache.
 const PIECE: usize = 128 << 10;
 
 pub(super) fn all() -> io::Result<Vec<Floor>> {
@@ -55,7 +55,7 @@ pub(super) fn all() -> io::Result<Vec<Floor>> {
     Ok(floors)
 }
 
-/// Megabytes a second of what is done again and again.
+/// Megabytes a second when `once`, which moves `size` bytes, is repeated.
 fn rate(size: usize, mut once: impl FnMut() -> io::Result<()>) -> io::Result<f64> {
     once()?;
     let (start, mut times) = (Instant::now(), 0u64);
@@ -75,7 +75,7 @@ fn memcpy(size: usize) -> io::Result<f64> {
     })
 }
 
-/// Out of one process and, if asked, into another: what a daemon does for ordinary memory.
+/// Copies out of one process and, if `deliver`, into another: what a daemon does for ordinary memory.
 fn process_vm(size: usize, deliver: bool) -> io::Result<f64> {
     let (source, target) = (Lender::start()?, Lender::start()?);
     let mut piece = vec![0u8; PIECE];
@@ -142,13 +142,13 @@ impl Lender {
 
 impl Drop for Lender {
     fn drop(&mut self) {
-        // The end of its input ends it; a failure means that it is gone already.
+        // Closing its input ends the child; a failure means that it has ended already.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
 }
 
-/// Says where its memory is, and keeps it until the input ends.
+/// The child's side: prints where its memory is, and keeps the memory until the input ends.
 pub(super) fn lend_memory() -> io::Result<()> {
     let (largest, _) = SIZES[SIZES.len() - 1];
     let memory = vec![1u8; largest];

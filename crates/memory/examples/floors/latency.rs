@@ -1,4 +1,4 @@
-//! Half of a round trip of two bytes, and of nothing but a wake-up.
+//! Half of a round trip of two bytes, and of a bare wake-up.
 
 use std::env;
 use std::hint::spin_loop;
@@ -18,15 +18,15 @@ use crate::Floor;
 
 const ROUNDS: usize = 10_000;
 
-/// A ring's rounds are a hundred times shorter.
+/// Rounds of a ring, which are a hundred times shorter than the others.
 const RING_ROUNDS: usize = 200_000;
 
-/// Rounds before those that count.
+/// Rounds before those that are measured.
 const WARM_UP: usize = 500;
 
 const MESSAGE: usize = 2;
 
-/// A cache line of its own, and of its neighbour that is fetched along with it.
+/// A cache line of its own, with the neighbour that is fetched along with it.
 #[repr(align(128))]
 struct Line(AtomicU64);
 
@@ -46,7 +46,7 @@ pub(super) fn all() -> io::Result<Vec<Floor>> {
     ])
 }
 
-/// From round trips in nanoseconds.
+/// Makes a result of round trips in nanoseconds.
 fn of(name: &'static str, mut rounds: Vec<u64>) -> Floor {
     rounds.sort_unstable();
     let at = |share: f64| {
@@ -74,7 +74,7 @@ fn timed(rounds: usize, mut round: impl FnMut() -> io::Result<()>) -> io::Result
     (0..rounds).map(one).collect()
 }
 
-/// Two threads that spin: sequence numbers that stand for slots of a ring.
+/// Measures two spinning threads: sequence numbers that stand for slots of a ring.
 fn ring() -> Vec<u64> {
     thread::scope(|scope| {
         scope.spawn(|| answer_rounds(spin_loop));
@@ -82,7 +82,8 @@ fn ring() -> Vec<u64> {
     })
 }
 
-/// The same on one core, which each gives to the other: as two programs do beside a daemon that has the only other one.
+/// The same on one core, which each thread yields to the other: like two programs beside a daemon that has the only
+/// other core.
 fn ring_on_one_core() -> io::Result<Vec<u64>> {
     let mut core = CpuSet::new();
     core.set(sched_getcpu());
@@ -103,7 +104,7 @@ fn ring_on_one_core() -> io::Result<Vec<u64>> {
     })
 }
 
-/// Answers all rounds; `idle` is what it does while there is nothing to answer.
+/// Answers all rounds; `idle` is called while there is nothing to answer.
 fn answer_rounds(idle: fn()) {
     for number in 1..=(RING_ROUNDS + WARM_UP) as u64 {
         while THERE.0.load(Acquire) < number {
@@ -111,7 +112,7 @@ fn answer_rounds(idle: fn()) {
         }
         BACK.0.store(number, Release);
     }
-    // For those who come next.
+    // For the next measurement.
     THERE.0.store(0, Release);
 }
 
@@ -128,7 +129,7 @@ fn ask_rounds(idle: fn()) -> Vec<u64> {
     rounds.unwrap_or_default()
 }
 
-/// Two threads that sleep.
+/// Measures two threads that sleep.
 fn wake() -> io::Result<Vec<u64>> {
     let (there, back) = (
         eventfd(0, EventfdFlags::CLOEXEC)?,
@@ -181,7 +182,7 @@ fn ping(mut stream: impl Read + Write) -> io::Result<Vec<u64>> {
     })
 }
 
-/// This program again, in another role.
+/// Starts this program again in another role.
 pub(super) fn other(role: &str, argument: &str) -> io::Result<Child> {
     Command::new(env::current_exe()?)
         .args([role, argument])

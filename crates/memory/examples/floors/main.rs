@@ -1,7 +1,7 @@
-//! What messages and copies between processes cost at least on this machine, whatever carries them.
+//! The least that messages and copies between processes cost on this machine, whatever carries them.
 //!
-//! Question: how far is RDMA between two processes from the kernel's own ways, and from what they and
-//! it are made of: a cache line that moves between cores, a wake-up, a copy?
+//! Question: how far is RDMA between two processes from the kernel's own methods, and from what both are made of: a
+//! cache line that moves between cores, a wake-up, a copy?
 //!
 //! Limits: spinning threads need a core each; on a busy machine the figures are the scheduler's.
 //!
@@ -22,7 +22,7 @@ struct Floor {
     name: &'static str,
     unit: &'static str,
     typical: f64,
-    /// 99 and 99.9 %.
+    /// The 99th and 99.9th percentile.
     tail: Option<[f64; 2]>,
 }
 

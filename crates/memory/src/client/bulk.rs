@@ -23,7 +23,7 @@ pub(super) struct Bulk {
 }
 
 impl Bulk {
-    /// `pid`, if it is there.
+    /// Opens `pid`, if there is such a process.
     pub(super) fn of(pid: Pid) -> Option<Self> {
         Some(Self {
             pid,
@@ -32,14 +32,14 @@ impl Bulk {
         })
     }
 
-    /// Whether a word there is this one.
+    /// Whether the word at `address` is `word`.
     pub(super) fn shows(&self, address: u64, word: u64) -> bool {
         let mut found = [0u8; 8];
         let read = self.transfer(Direction::Read, address, found.as_mut_ptr(), found.len());
         read == Some(found.len()) && u64::from_ne_bytes(found) == word
     }
 
-    /// Bytes moved; `None`: use the descriptor. `ours` is good for `length` bytes in that direction.
+    /// Returns the bytes moved; `None`: use the descriptor. `ours` is good for `length` bytes in that direction.
     pub(super) fn transfer(
         &self,
         way: Direction,
@@ -74,7 +74,7 @@ impl Bulk {
         usize::try_from(moved).ok().filter(|moved| *moved > 0)
     }
 
-    /// Reads what lies at `address` into one part after the other; whether all of it could be had.
+    /// Reads from `address` into one part after the other. Returns whether all of it could be read.
     pub(super) fn read_parts(&self, address: u64, parts: &mut [&mut [u8]]) -> bool {
         if self.refused.load(Relaxed) {
             return false;
@@ -102,7 +102,8 @@ impl Bulk {
         local.len() == parts.len() && usize::try_from(read) == Ok(wanted)
     }
 
-    /// Ask before each copy. A process descriptor is readable once its process has ended.
+    /// Whether the process is still there, to be asked before each copy. A process descriptor is readable once its
+    /// process has ended.
     pub(super) fn is_alive(&self) -> bool {
         let mut asked = [PollFd::new(&self.alive, PollFlags::IN)];
         poll(

@@ -1,7 +1,7 @@
-//! Descriptors that a client sends: what they are, found out without waiting for the client.
+//! Checks what the descriptors are that a client sends, without waiting for the client.
 //!
-//! A file may lie on a file system that the client serves itself. Nothing may be asked of such a file,
-//! neither its status nor its end, but by the tenant's thread.
+//! A file may lie on a file system that the client serves itself. Only the tenant's thread may ask anything of such a
+//! file, be it its status or its end.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -13,14 +13,14 @@ use crate::tenant::Tenant;
 /// `f_type` of procfs (linux/magic.h).
 const PROC_SUPER_MAGIC: u64 = 0x9fa0;
 
-/// Whether a file's pages are memory of the kernel's own file systems, tmpfs and hugetlbfs: mapping,
-/// using and closing it never waits. Only these have seals, and asking for them asks no file system.
+/// Whether a file's pages are memory of the kernel's own file systems, tmpfs and hugetlbfs: mapping, using and closing
+/// such a file never waits. Only these have seals, and reading seals involves no file system.
 pub fn is_in_memory(fd: impl AsFd) -> bool {
     fcntl_get_seals(fd).is_ok()
 }
 
-/// The descriptor, if it is a process's memory and shows `nonce` at `address`. Another one is closed
-/// where it cannot do harm.
+/// Returns the descriptor, if it is a process's memory and has `nonce` at `address`. Any other descriptor is closed
+/// where that does no harm.
 pub(super) fn memory(
     fd: OwnedFd,
     (address, nonce): (u64, u64),
@@ -42,7 +42,7 @@ pub(super) fn memory(
     judged.unwrap_or(Err(NotMemory::TooSlow))
 }
 
-/// The word there.
+/// Reads the word at `offset`.
 fn word(fd: &OwnedFd, offset: i64) -> Option<u64> {
     let mut word = [0; 8];
     let length = word.len();
@@ -51,7 +51,7 @@ fn word(fd: &OwnedFd, offset: i64) -> Option<u64> {
     (read == Some(length)).then_some(u64::from_ne_bytes(word))
 }
 
-/// Other files of procfs may block a reader.
+/// Whether it is a process's memory: other files of procfs may block a reader.
 fn is_memory(fd: &OwnedFd) -> bool {
     let is_procfs = || fstatfs(fd).is_ok_and(|system| system.f_type as u64 == PROC_SUPER_MAGIC);
     let is_file = || {

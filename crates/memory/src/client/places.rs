@@ -1,4 +1,4 @@
-//! What is mapped in a client's memory: which of it can keep a copy waiting.
+//! What is mapped in a client's memory, and which of it can keep a copy waiting.
 //!
 //! ```text
 //!   anonymous, nothing at all, a file in memory   pages come, or fault, at once
@@ -7,8 +7,8 @@
 //!   any other file: FUSE, network, overlay        nobody knows: the tenant's thread
 //! ```
 //!
-//! Asked once for a region: what is mapped later is not seen. The owner of registered memory who
-//! replaces it by such a file can keep the caller waiting; so only processes of our own user are asked.
+//! This is asked once for a region: later mappings are not seen. The owner of registered memory can replace it by such
+//! a file and keep the caller waiting; so only processes of our own user are asked.
 
 mod mounts;
 
@@ -24,24 +24,24 @@ use rustix::process::Pid;
 
 use mounts::Mounts;
 
-/// Mappings of files in one region that are looked at; a region with more goes to the tenant's thread.
+/// Most file mappings in one region that are looked at; a region with more goes to the tenant's thread.
 const LOOKS: usize = 64;
 
-/// Bytes of the list that are read where the kernel answers no single question (before Linux 6.11).
+/// Most bytes of the list that are read where the kernel cannot be asked for one mapping (before Linux 6.11).
 const LIST_BYTES: u64 = 256 << 10;
 
-/// The list of a process's mappings. It names that memory: it dies with it.
+/// The list of a process's mappings. It is bound to that memory, and ends with it.
 #[derive(Debug)]
 pub(super) struct Places {
     maps: File,
-    /// Devices of files in memory without a name.
+    /// Devices of unnamed files in memory.
     memory: Vec<Dev>,
-    /// Those of files with one.
+    /// Devices of named files in memory.
     mounts: Option<Mounts>,
 }
 
 impl Places {
-    /// Of `pid`, if we may look.
+    /// Opens the list of `pid`, if the kernel permits it.
     pub(super) fn of(pid: Pid) -> Option<Self> {
         let maps = File::open(format!("/proc/{}/maps", pid.as_raw_nonzero())).ok()?;
         let kinds = [
@@ -62,7 +62,7 @@ impl Places {
         })
     }
 
-    /// Whether no byte there can keep a copy waiting.
+    /// Whether none of these bytes can keep a copy waiting.
     pub(super) fn cannot_stall(&self, start: u64, length: u64) -> bool {
         let end = start.saturating_add(length);
         match self.asked(start, end) {
@@ -79,7 +79,7 @@ impl Places {
         major(device) != 0 || self.memory.contains(&device) || in_memory()
     }
 
-    /// By asking for one mapping of a file after the other.
+    /// Asks for one mapping of a file after the other.
     fn asked(&self, start: u64, end: u64) -> Result<bool, Errno> {
         let mut at = start;
         for _ in 0..LOOKS {
@@ -99,7 +99,7 @@ impl Places {
         Ok(false)
     }
 
-    /// By the list.
+    /// Reads the list.
     fn listed(&self, start: u64, end: u64) -> bool {
         let mut text = String::new();
         if FromStart::of(&self.maps).read_to_string(&mut text).is_err() {
@@ -121,7 +121,7 @@ impl Places {
     }
 }
 
-/// Reads a shared descriptor from its beginning, and no more than [`LIST_BYTES`].
+/// A reader of a shared descriptor, from its beginning and of at most [`LIST_BYTES`].
 struct FromStart<'a> {
     file: &'a File,
     at: u64,
@@ -141,7 +141,7 @@ impl Read for FromStart<'_> {
     }
 }
 
-/// What the list says of memory without a file.
+/// The device that the list gives for memory without a file.
 const NO_FILE: Dev = 0;
 
 /// One line of `/proc/PID/maps` (proc_pid_maps(5)).
@@ -193,7 +193,7 @@ const ASK: Opcode = opcode::read_write::<Query>(b'f', 17);
 /// `PROCMAP_QUERY_COVERING_OR_NEXT_VMA | PROCMAP_QUERY_FILE_BACKED_VMA`.
 const NEXT_FILE: u64 = 0x10 | 0x20;
 
-/// The mapping of a file that covers `address`, or else the next one. `ENOENT`: none is left.
+/// Returns the mapping of a file that covers `address`, or else the next one. `ENOENT`: none is left.
 fn next_file(maps: impl AsFd, address: u64) -> Result<Query, Errno> {
     let mut query = Query {
         size: size_of::<Query>() as u64,
@@ -201,13 +201,13 @@ fn next_file(maps: impl AsFd, address: u64) -> Result<Query, Errno> {
         address,
         ..Query::default()
     };
-    // SAFETY: the request reads and writes one structure of that size, which says so itself, and
-    // follows none of its pointers, whose lengths are 0.
+    // SAFETY: the request reads and writes one structure, whose size is in its first field, and follows none of its
+    // pointers, whose lengths are 0.
     unsafe { ioctl(maps, Updater::<ASK, _>::new(&mut query)) }?;
     Ok(query)
 }
 
-/// Fuzz body: lists as the kernel gives them, with names and numbers of a client's choice.
+/// Fuzz body: lists in the kernel's format, with names and numbers that a client chooses.
 #[cfg(feature = "fuzz")]
 pub fn judge_lists(maps: &[u8], mounts: &[u8]) {
     let file = |bytes: &[u8]| {

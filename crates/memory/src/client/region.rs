@@ -12,15 +12,15 @@ thread_local! {
     static PIECE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A descriptor of a client's for another process.
+/// Returns a descriptor of a client for another process.
 ///
 /// # Errors
-/// It is lent to read only, and we may not open it. Descriptors are at their end.
+/// It is lent for reading only, and the kernel does not let us open it. No descriptors are left.
 pub fn lend(file: &OwnedFd, writable: bool) -> std::io::Result<OwnedFd> {
     if writable {
         return file.try_clone();
     }
-    // The rights of a descriptor are those of its open file: another one is needed.
+    // The rights of a descriptor are those of its open file: a new one is needed.
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     Ok(File::open(path)?.into())
 }
@@ -32,12 +32,12 @@ pub struct ClientRegion(Arc<Placed>);
 #[derive(Debug)]
 struct Placed {
     memory: Arc<ClientMemory>,
-    /// Where offset 0 is.
+    /// Address of offset 0.
     start: u64,
     length: u64,
     /// Whether the caller's own thread may reach it. Asked once.
     at_hand: OnceLock<bool>,
-    /// Its process puts received messages in place, and nobody else reaches it.
+    /// Its process puts received messages in place, and nobody else reaches the region.
     is_filled_by_owner: bool,
 }
 
@@ -49,15 +49,15 @@ impl Placed {
 }
 
 impl ClientRegion {
-    /// `length` bytes from `start` on. The engine checks all accesses against that length.
+    /// Makes a region of `length` bytes from `start` on. The engine checks all accesses against that length.
     pub fn new(memory: Arc<ClientMemory>, start: u64, length: u64) -> Self {
         let region = Self::resume(memory, start, length);
         region.0.is_at_hand();
         region
     }
 
-    /// One that there was before. What is mapped there is asked with the first access: who has ten thousand of them does
-    /// not wait for all.
+    /// Makes a region that an earlier process had. What is mapped there is asked at the first access: a client with ten
+    /// thousand regions does not wait for all of them.
     pub fn resume(memory: Arc<ClientMemory>, start: u64, length: u64) -> Self {
         Self(Arc::new(Placed {
             memory,
@@ -68,7 +68,7 @@ impl ClientRegion {
         }))
     }
 
-    /// The same region; received messages may be left to its process, if so.
+    /// The same region; if `is_filled_by_owner`, received messages may be left to its process.
     #[must_use]
     pub fn filled_by_owner(self, is_filled_by_owner: bool) -> Self {
         let Placed {
@@ -91,7 +91,7 @@ impl ClientRegion {
         self.0.is_filled_by_owner
     }
 
-    /// The client's memory for another process, and where the region begins in it. Errors: as of [`lend`].
+    /// Returns the client's memory for another process, and where the region begins in it. Errors: those of [`lend`].
     pub fn lend(&self, writable: bool) -> std::io::Result<(OwnedFd, u64)> {
         Ok((lend(&self.0.memory.memory, writable)?, self.0.start))
     }
@@ -126,9 +126,10 @@ impl ClientRegion {
             .write_tail_last(self.at(offset)?, from, length)
     }
 
-    /// Replaces a naturally aligned word. One thread does all of that for an adapter, so it is atomic
-    /// against other requests, and not against the client itself. A write that was begun and is late may have been done or not,
-    /// so nobody may ask for it again: it counts as gone. One that was not begun never will be, and is late as other copies.
+    /// Replaces a naturally aligned word. One thread makes all such updates of an adapter, so an update is atomic
+    /// against other requests, but not against the client itself. A write that has begun and is late may have been done
+    /// or not, so it must not be asked for again: it counts as gone. A write that has not begun never will be, and is
+    /// late like other copies.
     pub(crate) fn update(&self, offset: u64, update: &dyn Fn(u64) -> u64) -> Result<u64, Fault> {
         let at = self.at(offset)?;
         at.is_multiple_of(size_of::<u64>() as u64)

@@ -1,4 +1,4 @@
-//! The client is this process itself: the kernel treats it like any other.
+//! Tests in which the client is this process itself: the kernel treats it like any other.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -192,7 +192,7 @@ fn a_file_and_a_client_exchange_bytes() {
     assert_eq!(beyond, Err(CopyFault::Destination));
 }
 
-/// Page faults of this thread that needed no disk (proc_pid_stat(5)).
+/// Number of page faults of this thread that needed no disk (proc_pid_stat(5)).
 fn faults() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
     let behind_name = stat.rsplit_once(')').unwrap().1;

@@ -1,10 +1,11 @@
-//! Every order of the steps of a handler and of those who change slots, by loom: `slot` as it ships, with loom's words.
+//! Model of a handler and threads that change slots, in every order of steps, by loom: `slot` as it ships, with loom's
+//! atomics.
 //!
-//! A handler looks for the range of an access that it has interrupted. That range stays as it is. Another slot, of which
-//! it reads each word once, may change from one range to another meanwhile, and must never look like a range that holds
-//! the address.
+//! A handler looks for the range of an access that it has interrupted. That range does not change. Another slot, of
+//! which the handler reads each word once, may change from one range to another meanwhile, and must never look like a
+//! range that holds the address.
 
-/// As `words` of the guard.
+/// Loom's counterpart of the guard's `words`.
 mod words {
     pub(super) use loom::sync::atomic::{AtomicBool, AtomicUsize, fence};
 }
@@ -26,7 +27,7 @@ fn slot() -> Slot {
     Slot::of(start, end, AtomicBool::new(false))
 }
 
-/// One slot changes its range while a handler asks it for an address that neither holds.
+/// Runs a slot that changes its range while a handler looks in it for an address that is in neither range.
 fn nobody_has(address: usize, before: Range, after: Range) {
     loom::model(move || {
         let changing = Arc::new(slot());
@@ -45,7 +46,7 @@ fn a_range_is_never_put_together_of_two() {
     nobody_has(5, (6, 8), (0, 4));
 }
 
-/// What the kernel does when one range is unmapped, and another one mapped in its place, is ordered.
+/// The kernel orders the unmapping of one range and the mapping of another one in its place.
 #[test]
 fn addresses_that_another_range_had_are_not_taken_for_it() {
     loom::model(|| {
@@ -53,19 +54,19 @@ fn addresses_that_another_range_had_are_not_taken_for_it() {
         changing.publish(0, 8);
         let (asked, mapped) = (Arc::clone(&changing), Arc::clone(&kernel));
         let handler = thread::spawn(move || {
-            // The access is to a mapping that begins where the one before began.
+            // The access is to a mapping that begins where the earlier one began.
             let is_mapped = mapped.load(Acquire) == 1;
             is_mapped.then(|| asked.range_around(2))
         });
         changing.withdraw();
         kernel.fetch_add(1, AcqRel);
-        // The other half, which ends where the one before ended.
+        // The other half, which ends where the earlier mapping ended.
         changing.publish(4, 8);
         assert_eq!(handler.join().unwrap().flatten(), None);
     });
 }
 
-/// Whoever finds zeros where the file had something else, finds the mark afterwards, in whichever thread.
+/// A thread that reads zeros where the file had something else finds the mark afterwards.
 #[test]
 fn zeros_are_never_taken_for_the_files() {
     loom::model(|| {
@@ -75,7 +76,7 @@ fn zeros_are_never_taken_for_the_files() {
         let handler = thread::spawn(move || {
             assert_eq!(faulting.range_around(3), Some((0, 8)), "it lives");
             faulting.lose();
-            // The kernel orders what is mapped behind what was stored before.
+            // The kernel maps the zeros after what was stored before.
             hole.store(0, Release);
         });
         let found = byte.load(Relaxed);
@@ -84,7 +85,7 @@ fn zeros_are_never_taken_for_the_files() {
     });
 }
 
-/// A slot that was lost is none for its next range.
+/// The next range of a slot that was lost is not lost.
 #[test]
 fn the_next_range_of_a_slot_begins_whole() {
     loom::model(|| {
@@ -93,7 +94,7 @@ fn the_next_range_of_a_slot_begins_whole() {
         reused.lose();
         let (theirs, mapped) = (Arc::clone(&reused), Arc::clone(&kernel));
         let user = thread::spawn(move || {
-            // Its owner passes the mapping on.
+            // The owner passes the mapping on to this thread.
             let has_it = mapped.load(Acquire) == 1;
             !has_it || !theirs.is_lost()
         });

@@ -1,10 +1,11 @@
-//! A guarded range, as the handler reads it while others change it. A slot that is vacant has another range later.
+//! A guarded range, as the handler reads it while other threads change it. A vacant slot is used for another range
+//! later.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::words::{AtomicBool, AtomicUsize, fence};
 
-/// See the module. `end` is zero while the slot is vacant or changing.
+/// A slot of the handler's table. `end` is zero while the slot is vacant or changing.
 pub(super) struct Slot {
     start: AtomicUsize,
     end: AtomicUsize,
@@ -12,7 +13,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// One that is vacant, of zeros.
+    /// Makes a vacant slot, of zeros.
     pub(super) const fn of(start: AtomicUsize, end: AtomicUsize, lost: AtomicBool) -> Self {
         Self { start, end, lost }
     }
@@ -27,8 +28,8 @@ impl Slot {
         self.end.store(0, Release);
     }
 
-    /// The range, when it holds `address`. Reading `end` on both sides of `start` leaves out a slot
-    /// that another thread is changing: the range of a live access never changes.
+    /// Returns the range if it holds `address`. Reading `end` before and after `start` rules out a slot that another
+    /// thread is changing: the range of a live access never changes.
     pub(super) fn range_around(&self, address: usize) -> Option<(usize, usize)> {
         let end = self.end.load(Acquire);
         let start = self.start.load(Acquire);
@@ -36,12 +37,12 @@ impl Slot {
         (steady && start <= address && address < end).then_some((start, end))
     }
 
-    /// An access has hit a hole: say so before zeros are put in its place.
+    /// Marks that an access has hit a hole, before zeros are put in its place.
     pub(super) fn lose(&self) {
         self.lost.store(true, Release);
     }
 
-    /// Whether one has, asked after the access.
+    /// Whether an access has hit a hole, to be asked after the access.
     #[inline]
     pub(super) fn is_lost(&self) -> bool {
         fence(Acquire);

@@ -1,6 +1,6 @@
-//! The stand-in under Miri: a file in memory is a file of the host that gives it its number and its length, and one allocation
-//! that all its mappings share. Rights of mappings and seals are not kept to: that is the kernel's business, and tests of it
-//! need one.
+//! The stand-in under Miri. A file in memory is a file of the host that gives it its number and its length, and one
+//! allocation that all its mappings share. Rights of mappings and seals have no effect: they are the kernel's business,
+//! and tests of them need a kernel.
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::collections::BTreeMap;
@@ -12,19 +12,19 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What mappings are aligned to.
+/// Alignment of mappings.
 const PAGE: usize = 4096;
 
-/// Bytes of a file. They are never freed, so that what is mapped stays.
+/// Bytes of a file. They are never freed, so mappings stay valid.
 struct Contents {
     start: *mut u8,
     length: usize,
 }
 
-// SAFETY: the bytes are foreign memory to whoever maps them, and only reached by raw pointers and atomics.
+// SAFETY: the bytes are foreign memory to all that map them, and only reached by raw pointers and atomics.
 unsafe impl Send for Contents {}
 
-/// By the numbers of the files.
+/// Contents by inode number.
 static FILES: Mutex<BTreeMap<u64, Contents>> = Mutex::new(BTreeMap::new());
 static MADE: AtomicUsize = AtomicUsize::new(0);
 
@@ -37,7 +37,7 @@ fn number(fd: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
     Ok((status.ino(), status.len()))
 }
 
-/// A file in memory of so many zeros.
+/// Makes a file in memory of `length` zeros.
 pub(crate) fn create(length: u64) -> io::Result<OwnedFd> {
     let name = format!(
         "vrdma-miri-{}-{}",
@@ -57,7 +57,7 @@ pub(crate) fn create(length: u64) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Whether it was made here.
+/// Whether the file was made here.
 pub(crate) fn is_known(fd: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(files().contains_key(&number(fd)?.0))
 }
@@ -66,14 +66,14 @@ pub(crate) fn length(fd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(number(fd)?.1)
 }
 
-/// So many bytes from `from` on, as all who map them have them.
+/// Returns the `length` bytes from `from` on, which all mappings share.
 pub(crate) fn map(fd: BorrowedFd<'_>, from: u64, length: usize) -> io::Result<*mut u8> {
     let (number, _) = number(fd)?;
     let files = files();
     let contents = files.get(&number).ok_or(io::ErrorKind::Unsupported)?;
     let from = usize::try_from(from).map_err(|_| io::ErrorKind::InvalidInput)?;
     match from.checked_add(length) {
-        // SAFETY: inside the allocation, which is there for ever.
+        // SAFETY: inside the allocation, which is never freed.
         Some(end) if end <= contents.length => Ok(unsafe { contents.start.add(from) }),
         _ => Err(io::ErrorKind::InvalidInput.into()),
     }

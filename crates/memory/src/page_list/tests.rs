@@ -10,7 +10,7 @@ const TABLES: u64 = 0x20_0000;
 const DATA: u64 = 0x100_0000;
 const READ_ONLY: u64 = 0x800_0000;
 
-/// Room for a directory, tables, 1100 data pages and one page that may not be written.
+/// A guest with room for a directory, tables, 1100 data pages and one page that may not be written.
 fn guest() -> Space {
     let space = Space::new();
     let maps = [
@@ -166,7 +166,7 @@ fn a_long_list_is_read_in_pieces() {
     assert!((0..1100).all(|page| read.page(page) == Some(pages[page as usize])));
 }
 
-/// The guest cannot change what was read, and what was taken away meanwhile is missed.
+/// The guest cannot change entries that were read; a page that was unmapped meanwhile is refused.
 #[test]
 fn a_piece_is_looked_up_when_it_is_read() {
     let space = guest();

@@ -1,4 +1,5 @@
-//! The client is this process itself, and its file is mapped nowhere else: so each byte shows by which way it went.
+//! Tests in which the client is this process itself, and its file is mapped nowhere else: so each byte shows by which
+//! way it went.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -10,13 +11,13 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use super::*;
 use crate::{ClientMemory, PAGE, Space};
 
-/// Bytes before the file's and behind them.
+/// Bytes before those of the file, and behind them.
 const EDGE: usize = 100;
-/// Of the file.
+/// Bytes of the file.
 const MIDDLE: usize = 2 * PAGE as usize;
 const ALL: usize = EDGE + MIDDLE + EDGE;
 
-/// A region of several parts, and where they really are.
+/// A region of several parts, and the places where its bytes really are.
 struct Fixture {
     file: OwnedFd,
     bytes: Box<[u8]>,
@@ -39,7 +40,7 @@ impl Fixture {
         }
     }
 
-    /// What the program would see, had it the file in the middle. The bytes below it must be untouched.
+    /// Returns what the program would see if it had the file in the middle. The bytes below the file must be untouched.
     fn contents(&self) -> Vec<u8> {
         let hidden = &self.bytes[EDGE..EDGE + MIDDLE];
         assert!(hidden.iter().all(|byte| *byte == 0), "went by its address");

@@ -19,7 +19,7 @@ fn jobs_are_done_one_after_the_other() {
     }
 }
 
-/// Late by a little less than patience lasts, again and again.
+/// A tenant that is late each time, by a little less than the patience, costs little and goes on.
 #[test]
 fn who_is_late_each_time_costs_little_and_goes_on() {
     let tenant = Tenant::default();
@@ -35,7 +35,7 @@ fn who_is_late_each_time_costs_little_and_goes_on() {
     assert!(begun.elapsed() < PATIENCE * 20);
 }
 
-/// Until it is late no more.
+/// Repeats a copy until it is no longer late.
 fn outcome(tenant: &Tenant, place: CopyId, job: fn() -> Moved) -> Result<Moved, Fault> {
     loop {
         match tenant.copy(place, job) {
@@ -83,7 +83,7 @@ fn what_may_be_done_once_is_asked_for_again_only_if_it_was_not_begun() {
     assert_eq!(done.count, Some(3));
 }
 
-/// As when the thread gets no core until the data path has given up waiting.
+/// The case of a thread that gets no core until the data path has given up waiting.
 #[test]
 fn a_job_that_is_taken_back_is_not_done() {
     let taken = Once::default();
@@ -133,6 +133,6 @@ fn a_descriptor_of_a_job_that_is_not_done_is_closed_all_the_same() {
     let tenant = Tenant::default();
     let (read, write) = rustix::pipe::pipe().unwrap();
     drop(tenant.keep(write));
-    // Its end is heard when the last writer is closed.
+    // The pipe ends when its last writer is closed.
     assert_eq!(rustix::io::read(&read, &mut [0]), Ok(0));
 }

@@ -11,7 +11,7 @@ impl Probability {
     /// Each time.
     pub const ALWAYS: Self = Self(1_000_000);
 
-    /// So many in a million; more than that is each time.
+    /// This many in a million; more than a million is each time.
     pub const fn per_million(millionths: u32) -> Self {
         if millionths < Self::ALWAYS.0 {
             Self(millionths)
@@ -21,60 +21,60 @@ impl Probability {
     }
 }
 
-/// Longest delay and jitter: ten seconds, past every timeout of a queue pair that is of use.
+/// Longest delay and jitter: ten seconds, longer than any useful timeout of a queue pair.
 const LATE_NS_MAX: u64 = 10_000_000_000;
 
-/// How a link misbehaves. The default does not.
+/// How a link misbehaves. The default has no faults.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct FaultSpec {
-    /// Frames that vanish.
+    /// Share of frames that are lost.
     pub loss: Probability,
-    /// Frames that arrive twice.
+    /// Share of frames that arrive twice.
     pub duplicate: Probability,
-    /// Frames with one bit turned.
+    /// Share of frames with one bit flipped.
     pub corrupt: Probability,
-    /// Frames that others overtake.
+    /// Share of frames that others overtake.
     pub reorder: Probability,
     /// Nanoseconds that every frame takes.
     pub delay_ns: u64,
-    /// Nanoseconds at most that a frame takes in addition, evenly spread; frames overtake each other.
+    /// Most nanoseconds that a frame takes in addition, evenly distributed; frames overtake each other.
     pub jitter_ns: u64,
-    /// Start of the generator.
+    /// Seed of the generator.
     pub seed: u64,
 }
 
-/// Why a text says no faults.
+/// Why a text does not describe faults.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SpecError {
-    /// No such word.
+    /// The word names no fault.
     #[error(
         "`{0}` is no fault: there are loss, delay, jitter, reorder, duplicate, corrupt and seed, as in `loss=1%,delay=1ms,seed=7`"
     )]
     Word(String),
-    /// The same word twice.
+    /// The same word occurs twice.
     #[error("`{0}` is said twice")]
     Twice(String),
-    /// A bad percentage.
+    /// The percentage is invalid.
     #[error(
         "`{word}={value}`: a share is a percentage from 0% to 100% in steps of 0.0001%, as in `{word}=0.5%`"
     )]
     Share {
-        /// Which fault.
+        /// Name of the fault.
         word: String,
-        /// What was said.
+        /// The text after `=`.
         value: String,
     },
-    /// A bad time.
+    /// The time is invalid.
     #[error(
         "`{word}={value}`: a time is a whole number of ns, us, ms or s up to 10s, as in `{word}=200us`"
     )]
     Time {
-        /// Which fault.
+        /// Name of the fault.
         word: String,
-        /// What was said.
+        /// The text after `=`.
         value: String,
     },
-    /// A bad seed.
+    /// The seed is invalid.
     #[error("`seed={0}`: a seed is a whole number from 0 to 2^64-1")]
     Seed(String),
 }
@@ -130,7 +130,7 @@ impl FaultSpec {
         Ok(())
     }
 
-    /// Whether the link behaves.
+    /// Whether the link has no faults.
     pub fn is_none(&self) -> bool {
         let seed = self.seed;
         *self
@@ -141,7 +141,7 @@ impl FaultSpec {
     }
 }
 
-/// `12.5%` in millionths, exactly.
+/// Parses `12.5%` into millionths, exactly.
 fn share(text: &str) -> Option<Probability> {
     let number = text.strip_suffix('%')?;
     let (whole, rest) = number.split_once('.').unwrap_or((number, "0"));
@@ -172,7 +172,7 @@ fn time(text: &str) -> Option<u64> {
     number.checked_mul(unit).filter(|&ns| ns <= LATE_NS_MAX)
 }
 
-/// The text that reads back as the same faults.
+/// Writes the text that parses as the same faults.
 impl fmt::Display for FaultSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shares = [

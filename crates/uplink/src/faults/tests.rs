@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 const HOP: Hop = Hop::to(Segment::Vni(1));
 
-/// Sends numbered frames a microsecond apart and gives what came out, with the time.
+/// Sends numbered frames a microsecond apart. Returns the frames that came out, with the time of each.
 fn run(text: &str, frames: u32) -> Vec<(u64, Vec<u8>)> {
     let mut faults = Faults::new(text.parse().unwrap());
     let mut out = Vec::new();

@@ -6,7 +6,7 @@ pub(crate) struct Instruction {
     pub(crate) code: u16,
     /// Instructions to skip when the condition holds.
     pub(crate) jump_true: u8,
-    /// Instructions to skip when it does not.
+    /// Instructions to skip when the condition does not hold.
     pub(crate) jump_false: u8,
     pub(crate) operand: u32,
 }
@@ -14,7 +14,7 @@ pub(crate) struct Instruction {
 pub(crate) const LOAD_HALF: u16 = 0x28;
 pub(crate) const LOAD_BYTE: u16 = 0x30;
 pub(crate) const LOAD_HALF_INDEXED: u16 = 0x48;
-/// Index register: four times the low nibble of a byte, which is an IPv4 header's length.
+/// Sets the index register to four times the low nibble of a byte, which is an IPv4 header's length.
 pub(crate) const LOAD_INDEX_NIBBLE: u16 = 0xb1;
 pub(crate) const JUMP: u16 = 0x05;
 pub(crate) const JUMP_EQUAL: u16 = 0x15;
@@ -32,7 +32,7 @@ enum When {
     False,
 }
 
-/// Collects instructions; jumps go forward only, as the kernel wants.
+/// Collects instructions; jumps only go forward, as the kernel requires.
 #[derive(Default)]
 pub(super) struct Assembler {
     instructions: Vec<Instruction>,
@@ -46,7 +46,7 @@ impl Assembler {
         Label(self.places.len() - 1)
     }
 
-    /// The label means the next instruction.
+    /// Places the label at the next instruction.
     pub(super) fn place(&mut self, label: Label) {
         self.places[label.0] = self.instructions.len();
     }
@@ -64,7 +64,7 @@ impl Assembler {
         self.push(LOAD_HALF_INDEXED, at as u32);
     }
 
-    /// The index register becomes the length of the IPv4 header at an offset.
+    /// Sets the index register to the length of the IPv4 header at an offset.
     pub(super) fn load_index_of_header(&mut self, at: usize) {
         self.push(LOAD_INDEX_NIBBLE, at as u32);
     }
@@ -89,7 +89,7 @@ impl Assembler {
         self.push(RETURN, value);
     }
 
-    /// The program with its jumps filled in.
+    /// Returns the program with its jumps filled in.
     pub(super) fn finish(mut self) -> Vec<Instruction> {
         for (at, label, when) in self.jumps {
             let skip = self.places[label.0] - at - 1;

@@ -4,7 +4,7 @@ use super::assembler::*;
 use super::*;
 use proptest::prelude::*;
 
-/// What the kernel would return.
+/// Returns what the kernel would return.
 fn run(program: &[Instruction], packet: &[u8]) -> u32 {
     let half = |at: usize| {
         Some(u32::from(u16::from_be_bytes(
@@ -107,7 +107,7 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![v4, v6, other]
 }
 
-/// A frame and whether it is the shard's.
+/// Returns frames, each with whether it is for the shard.
 fn examples() -> Vec<(Vec<u8>, bool)> {
     vec![
         (v4(false, 0, 0, 17, 4791), true),

@@ -9,14 +9,14 @@
 use vrdma_wire::offset::{TAG_BYTES, TYPE_AT};
 use vrdma_wire::{EtherType, internet_checksum};
 
-/// Kinds of `virtio_net_hdr` (VIRTIO 1.2 section 5.1.6, linux/virtio_net.h); ECN is a flag that
-/// says that only the first packet shall carry CWR, which is done always.
+/// Kinds of `virtio_net_hdr` (VIRTIO 1.2 section 5.1.6, linux/virtio_net.h). ECN is a flag that says that only the
+/// first packet shall carry CWR, which is always done here.
 const TCP_V4: u8 = 1;
 const TCP_V6: u8 = 4;
 const UDP: u8 = 5;
 const ECN: u8 = 0x80;
 
-/// No stack cuts finer; finer would turn one frame into thousands.
+/// Smallest packet payload: no stack cuts finer, and finer would turn one frame into thousands.
 const SIZE_MIN: usize = 8;
 
 const PROTOCOL_TCP: u8 = 6;
@@ -27,7 +27,7 @@ const UDP_CHECKSUM_AT: usize = 6;
 const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 
-/// Where the headers of a segment lie.
+/// Offsets of a segment's headers.
 #[derive(Clone, Copy)]
 struct Headers {
     ip: usize,
@@ -40,13 +40,13 @@ struct Headers {
 /// One packet of a segment.
 struct SegmentPacket {
     number: usize,
-    /// Payload bytes before it.
+    /// Payload bytes before this packet.
     offset: usize,
     last: bool,
 }
 
-/// Gives the packets of a segment, each made in `scratch`; `None` if the frame is not what `kind`
-/// says, or of a kind that nobody asked for.
+/// Passes on the packets of a segment, each made in `scratch`; `None` if the frame is not what `kind` says, or of a
+/// kind that was not asked for.
 pub(super) fn cut(
     kind: u8,
     size: usize,
@@ -107,7 +107,7 @@ impl Headers {
         })
     }
 
-    /// Turns a copy of the segment's headers into those of one packet.
+    /// Turns a copy of the segment's headers into the headers of one packet.
     fn correct(&self, packet: &mut [u8], place: &SegmentPacket) -> Option<()> {
         let l4_len = u16::try_from(packet.len() - self.l4).ok()?;
         if self.v6 {
@@ -148,7 +148,7 @@ impl Headers {
         Some(())
     }
 
-    /// FIN and PSH belong to the last packet, CWR to the first (RFC 3168 section 6.1.2).
+    /// Corrects the TCP header. FIN and PSH belong to the last packet, CWR to the first (RFC 3168 section 6.1.2).
     fn correct_tcp(&self, packet: &mut [u8], place: &SegmentPacket) {
         let at = self.l4 + 4;
         let sequence =
@@ -167,7 +167,7 @@ impl Headers {
         }
     }
 
-    /// Sum of addresses, protocol and length (RFC 9293 section 3.1, RFC 8200 section 8.1).
+    /// Returns the sum of addresses, protocol and length (RFC 9293 section 3.1, RFC 8200 section 8.1).
     fn pseudo_sum(&self, packet: &[u8], l4_len: u16) -> u16 {
         let addresses = if self.v6 { 8..40 } else { 12..20 };
         let addresses = &packet[self.ip + addresses.start..self.ip + addresses.end];
@@ -191,7 +191,7 @@ mod tests {
 
     const HEADERS_V4: usize = 14 + 20 + 32;
 
-    /// A segment with a 12-byte TCP option, FIN, PSH, ACK and CWR.
+    /// Makes a segment with a 12-byte TCP option, FIN, PSH, ACK and CWR.
     fn segment(v6: bool, payload: &[u8]) -> (Vec<u8>, usize) {
         let mut frame = vec![2; 12];
         if v6 {

@@ -7,8 +7,8 @@
 //!   in place                              | payload 1 | payload 2 ...
 //!                                    '- headers -'  written over what was taken already
 //! ```
-//! The cutter counts IPv4 identifications up, which the ICRC covers: packets are only joined if they
-//! were made so. It stores UDP checksums, which the ICRC leaves out.
+//! The cutter increments IPv4 identifications, which the ICRC covers: packets are only joined if they were made so. It
+//! stores UDP checksums, which the ICRC does not cover.
 
 use vrdma_wire::{EtherType, PROTOCOL_UDP, ROCE_PORT, internet_checksum};
 
@@ -24,13 +24,13 @@ const UDP_LEN: usize = 8;
 /// Offset of the checksum inside a UDP header.
 const CHECKSUM: usize = 6;
 
-/// Headers in front of the payload at most.
+/// Most bytes of headers in front of the payload.
 pub(crate) const HEADERS_MAX: usize = IP_AT + V6_LEN + UDP_LEN;
 
-/// The longest IP packet.
+/// Bytes of the longest IP packet.
 const IP_BYTES_MAX: usize = u16::MAX as usize;
 
-/// Where the headers of a frame lie.
+/// Offsets of a frame's headers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Headers {
     v6: bool,
@@ -39,7 +39,7 @@ struct Headers {
 }
 
 impl Headers {
-    /// Of an untagged frame to the port of RoCEv2, without options.
+    /// Finds the headers of an untagged frame to the RoCEv2 port, without options.
     fn find(frame: &[u8]) -> Option<Self> {
         let kind = EtherType(half(frame, IP_AT - 2)?);
         let (v6, protocol, ip_len) = match kind {
@@ -59,7 +59,7 @@ impl Headers {
         named.then_some(found)
     }
 
-    /// Whether lengths are those of the frame and nobody has stored a checksum.
+    /// Whether lengths are those of the frame and no checksum is stored.
     fn are_plain(self, frame: &[u8]) -> bool {
         let (ip, udp) = (frame.len() - IP_AT, frame.len() - self.udp);
         let lengths = if self.v6 {
@@ -86,8 +86,8 @@ impl Headers {
         half(frame, IP_AT + 4).filter(|_| !self.v6)
     }
 
-    /// Makes headers those of an IP packet of so much payload, with a checksum that is still to be
-    /// completed or with none.
+    /// Turns headers into those of an IP packet with this payload length, with a checksum that is still to be completed
+    /// or with none.
     fn set_length(self, headers: &mut [u8], payload: usize, sums: bool) {
         let udp = (UDP_LEN + payload) as u16;
         if self.v6 {
@@ -107,7 +107,7 @@ impl Headers {
         put(headers, self.udp + CHECKSUM, sum);
     }
 
-    /// Of addresses, protocol and length (RFC 768, RFC 8200 section 8.1), not complemented.
+    /// Returns the sum of addresses, protocol and length (RFC 768, RFC 8200 section 8.1), not complemented.
     fn pseudo_sum(self, headers: &[u8], udp: u16) -> u16 {
         let addresses = if self.v6 { 8 } else { 12 };
         let addresses = &headers[IP_AT + addresses..self.udp];
@@ -136,8 +136,8 @@ pub(crate) fn follows(first: &[u8], number: usize, next: &[u8]) -> bool {
         && headers.identification(next) == expected
 }
 
-/// What stands before the payloads of a train: the offload's header and those of its packets, and how
-/// many bytes of a waiting frame they replace.
+/// Returns what is sent before the payloads of a train: the offload header and the packets' headers. Also returns how
+/// many bytes of each waiting frame they replace.
 pub(crate) fn head(
     first: &[u8],
     train: &[u8],
@@ -161,7 +161,7 @@ pub(crate) fn head(
     Some((head, replaced))
 }
 
-/// Gives the packets of a train that came; `None`, and nothing given, if it is none.
+/// Passes on the packets of a received train; `None`, and no packets, if the frame is not a train.
 pub(super) fn cut(
     kind: u8,
     size: usize,

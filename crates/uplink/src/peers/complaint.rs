@@ -1,4 +1,4 @@
-//! What is told of peers, once in a while.
+//! Problems with peers that an administrator is told about once in a while.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,9 +12,9 @@ pub struct Conflict {
     pub network: u32,
     /// The station.
     pub station: Mac,
-    /// Behind whom it is.
+    /// The peer that it is behind.
     pub peer: SocketAddr,
-    /// From behind whom it spoke as well.
+    /// The other peer from behind which it was heard.
     pub other: SocketAddr,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Conflict {
     }
 }
 
-/// What its owner should know of a tunnel.
+/// A problem with a tunnel that its administrator should hear about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Complaint {
     /// Two peers claim a station.
@@ -42,7 +42,7 @@ pub enum Complaint {
     WrongKey(SocketAddr),
     /// A peer with a key sends in the clear.
     Clear(SocketAddr),
-    /// A peer without a key seals what it sends.
+    /// A peer without a key sends sealed datagrams.
     Sealed(SocketAddr),
 }
 

@@ -1,4 +1,4 @@
-//! What an owner states of a peer, and why it is not taken.
+//! What the owner states about a peer, and why a peer is refused.
 
 use std::net::SocketAddr;
 
@@ -11,21 +11,21 @@ use crate::vxlan::Vni;
 /// The other end of a tunnel, as its owner states it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PeerSpec {
-    /// Where it listens, and what it sends from.
+    /// Address at which it listens, and from which it sends.
     pub address: SocketAddr,
-    /// It may send from any port: a kernel VXLAN interface has one for each flow (RFC 7348 section 5), and a NAT
-    /// in between chooses. `vrdmad` sends from where it listens.
+    /// Whether it may send from any port: a kernel VXLAN interface has one for each flow (RFC 7348 section 5), and a
+    /// NAT in between chooses one. `vrdmad` sends from the port at which it listens.
     pub any_port: bool,
-    /// All stations that may be behind it; any, if there are none.
+    /// All stations that may be behind it; any station, if the list is empty.
     pub stations: Vec<Mac>,
-    /// All networks that it takes part in; any, if there are none.
+    /// All networks that it takes part in; any network, if the list is empty.
     pub networks: Vec<Vni>,
-    /// What goes to it and comes from it is sealed with these.
+    /// Keys that seal datagrams to it and from it.
     pub keys: Option<Keys>,
 }
 
 impl From<SocketAddr> for PeerSpec {
-    /// One behind which any station of any network may be.
+    /// A peer behind which any station of any network may be.
     fn from(address: SocketAddr) -> Self {
         Self {
             address,
@@ -43,10 +43,10 @@ impl PeerSpec {
     }
 }
 
-/// Why a peer is not taken.
+/// Why a peer is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PeerError {
-    /// IPv6 at an IPv4 tunnel, or the other way round.
+    /// An IPv6 peer at an IPv4 tunnel, or the other way round.
     #[error("peer {peer} cannot be reached from {local}: one is IPv4, the other IPv6")]
     Family {
         /// The peer.
@@ -54,15 +54,15 @@ pub enum PeerError {
         /// The tunnel's own address.
         local: SocketAddr,
     },
-    /// The tunnel's own address, a group, or none.
+    /// The address is the tunnel's own, a group, or no address.
     #[error(
         "{0} cannot be a peer: it is this tunnel's own address, or not the address of one host and port"
     )]
     NotAHost(SocketAddr),
-    /// It is there already.
+    /// The peer is there already.
     #[error("{0} is a peer already")]
     Duplicate(SocketAddr),
-    /// A station is stated for another peer, or is none.
+    /// The station is stated for another peer, or the address is not a station's.
     #[error(
         "the station {station} cannot be behind {peer}: it is behind another peer, or not the address of one adapter"
     )]
@@ -72,7 +72,7 @@ pub enum PeerError {
         /// The peer.
         peer: SocketAddr,
     },
-    /// The kernel gives none.
+    /// The kernel gives no random numbers.
     #[error("the system has no random numbers to seal with")]
     NoRandomness,
     /// The table is full.

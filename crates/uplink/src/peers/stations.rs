@@ -1,8 +1,8 @@
-//! Stations that were heard, and behind which peer.
+//! Stations that were heard, and the peers that they are behind.
 //!
-//! One table of [`STATIONS_MAX`] for all networks. Once it is full, a network that has less than an equal
-//! share of it takes from the one that has most: a guest that invents addresses fills what its own
-//! network has, and the frames of others are not flooded because of it.
+//! All networks share one table of [`STATIONS_MAX`]. Once it is full, a network that has less than an equal share of it
+//! takes from the network that has most: a guest that invents addresses fills its own network's share, and does not
+//! cause the frames of others to be flooded.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -12,17 +12,17 @@ use vrdma_wire::Mac;
 
 use crate::vxlan::Vni;
 
-/// Stations behind all peers; 64 bytes each.
+/// Most stations behind all peers; each takes 64 bytes.
 pub(super) const STATIONS_MAX: usize = 16_384;
 
-/// A station that was silent for so long is forgotten (the default of IEEE 802.1D bridges).
+/// A station that was silent for this long is forgotten (the default of IEEE 802.1D bridges).
 pub(super) const STATION_AGE: Duration = Duration::from_secs(300);
 
-/// A station that spoke so lately does not move: a machine that does takes longer, and a peer that
-/// forges its address would draw its frames away in the middle of a connection.
+/// A station does not move within this time after it was heard: a machine that moves takes longer, and a peer that
+/// forges the station's address would divert its frames in the middle of a connection.
 pub(super) const STATION_STAYS: Duration = Duration::from_millis(500);
 
-/// Where a station was heard last.
+/// The peer and time at which a station was heard last.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Station {
     pub(super) peer: SocketAddr,
@@ -33,13 +33,13 @@ pub(super) struct Station {
 pub(super) enum Noted {
     /// It is new, was there before, or has no room.
     Plain,
-    /// It was silent behind another peer.
+    /// It moved here, after it was silent behind another peer.
     Moved,
-    /// It spoke just now from behind this other peer, and stays there.
+    /// It was just heard from behind this other peer, and stays there.
     Stays(SocketAddr),
 }
 
-/// The table.
+/// The table of stations.
 #[derive(Debug, Default)]
 pub(super) struct Stations {
     networks: HashMap<Vni, HashMap<Mac, Station>>,
@@ -47,18 +47,18 @@ pub(super) struct Stations {
 }
 
 impl Stations {
-    /// How many there are.
+    /// Number of stations.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
-    /// The peer that a station is behind.
+    /// Returns the peer that a station is behind.
     pub(super) fn behind(&self, vni: Vni, mac: Mac) -> Option<SocketAddr> {
         Some(self.networks.get(&vni)?.get(&mac)?.peer)
     }
 
-    /// Notes that a station spoke.
+    /// Notes that a station was heard.
     pub(super) fn hear(&mut self, vni: Vni, mac: Mac, heard: Station) -> Noted {
         let known = self.networks.get_mut(&vni);
         if let Some(station) = known.and_then(|network| network.get_mut(&mac)) {
@@ -79,7 +79,7 @@ impl Stations {
         Noted::Plain
     }
 
-    /// Whether a network may have one more, at the expense of the largest one if need be.
+    /// Whether a network may have one more station, at the expense of the largest network if need be.
     fn make_room(&mut self, vni: Vni) -> bool {
         if self.count < STATIONS_MAX {
             return true;
@@ -99,7 +99,7 @@ impl Stations {
         removed.is_some()
     }
 
-    /// Forgets what was heard from behind a peer.
+    /// Forgets the stations behind a peer.
     pub(super) fn forget(&mut self, peer: SocketAddr) {
         self.keep(|station| station.peer != peer);
     }
@@ -119,7 +119,7 @@ impl Stations {
 }
 
 impl Station {
-    /// Whether a frame from behind another peer is not believed: this station spoke just now.
+    /// Whether this station was heard so recently that a frame from behind another peer is not believed.
     fn stays(&self, other: &Self) -> bool {
         let since = other.seen.saturating_duration_since(self.seen);
         self.peer != other.peer && since < STATION_STAYS

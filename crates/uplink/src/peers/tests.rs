@@ -48,7 +48,7 @@ fn peers_are_checked() {
     assert_eq!(peers.add(address("10.1.0.1:4789")), Err(PeerError::Full));
 }
 
-/// F12: any process of a peer's host could send in its name.
+/// F12: otherwise any process of a peer's host could send in its name.
 #[test]
 fn senders_are_known_by_address_and_port() {
     let peers = tunnel(&["192.0.2.2:4789", "192.0.2.3:1", "192.0.2.3:2"]);
@@ -110,7 +110,7 @@ fn peers_take_part_in_the_networks_that_are_stated() {
     assert_eq!(peers.behind(two, station(1)), None);
 }
 
-/// F12: one guest that invents addresses left the frames of all networks flooded.
+/// F12: otherwise one guest that invents addresses causes the frames of all networks to be flooded.
 #[test]
 fn who_fills_the_table_takes_it_from_no_other_network() {
     let mut peers = tunnel(&["192.0.2.2:4789"]);

@@ -1,24 +1,24 @@
-//! How two ends agree on keys of a session by Noise (noiseprotocol.org): one call and one answer.
+//! Agreement of two ends on the keys of a session by Noise (noiseprotocol.org): one call and one answer.
 
 use snow::{HandshakeState, StatelessTransportState};
 
 use super::header::Channel;
 use super::key::Keys;
 
-/// Who an end is since it was opened: another number after a restart.
+/// Identity of an end since it was opened: another number after a restart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Life(pub(super) [u8; 16]);
 
-/// Longest message: a public key, what it says, a tag.
+/// Longest message: a public key, the content, and a tag.
 const MESSAGE_BYTES_MAX: usize = 128;
 
-/// Bytes of what an answer says: the life, and the number of the session.
+/// Bytes of an answer's content: the life, and the number of the session.
 const ANSWER_BYTES: usize = 16 + 4;
 
 /// A call that waits for its answer.
 pub(super) struct Call(HandshakeState);
 
-/// A handshake for one port is none for the other.
+/// Returns the prologue of a port's handshakes: a handshake for one port is invalid for the other.
 fn context(channel: Channel) -> &'static [u8] {
     match channel {
         Channel::Roce => b"vrdma tunnel 1 roce",
@@ -26,14 +26,14 @@ fn context(channel: Channel) -> &'static [u8] {
     }
 }
 
-/// Begins a handshake; with the message to send.
+/// Begins a handshake. Returns it with the message to send.
 pub(super) fn call(keys: &Keys, channel: Channel, life: Life) -> Option<(Call, Vec<u8>)> {
     let mut state = keys.caller(context(channel))?;
     let message = write(&mut state, &life.0)?;
     Some((Call(state), message))
 }
 
-/// Takes a call, if it was made with one of the keys: who calls, and how to answer.
+/// Takes a call, if it was made with one of the keys. Returns the caller's life, and the call to answer.
 pub(super) fn take_call(keys: &Keys, channel: Channel, message: &[u8]) -> Option<(Life, Taken)> {
     keys.callees(context(channel)).find_map(|mut state| {
         let life = read::<16>(&mut state, message)?;
@@ -45,7 +45,7 @@ pub(super) fn take_call(keys: &Keys, channel: Channel, message: &[u8]) -> Option
 pub(super) struct Taken(HandshakeState);
 
 impl Taken {
-    /// The keys to open with, and the message to send.
+    /// Returns the keys to open with, and the message to send.
     pub(super) fn answer(
         mut self,
         life: Life,
@@ -60,7 +60,8 @@ impl Taken {
 }
 
 impl Call {
-    /// Takes an answer: who answered, and the number of the session. A forged one changes nothing.
+    /// Takes an answer. Returns the life of the answering end, and the number of the session. A forged answer changes
+    /// nothing.
     pub(super) fn take_answer(&mut self, message: &[u8]) -> Option<(Life, u32)> {
         let said = read::<ANSWER_BYTES>(&mut self.0, message)?;
         let (life, session) = said.split_first_chunk::<16>()?;
@@ -68,7 +69,7 @@ impl Call {
         Some((Life(*life), session))
     }
 
-    /// The keys to seal with, once there was an answer.
+    /// Returns the keys to seal with, after an answer.
     pub(super) fn finish(self) -> Option<StatelessTransportState> {
         self.0.into_stateless_transport_mode().ok()
     }

@@ -1,42 +1,42 @@
-//! What of a sealed datagram can be read: who opens it, and with which number.
+//! The readable part of a sealed datagram: which port and session open it, and its number.
 //!
 //! ```text
 //!   0     1       2         4         8         16
 //!   | 56  | kind  | reserved| session | counter | sealed: VXLAN header, frame | tag
 //!           '- 80: for the port of RoCEv2
 //! ```
-//! The first byte has no valid VNI flag, so it is no VXLAN. Nothing here is believed: a datagram with
-//! another session or counter does not open.
+//! The first byte has no valid VNI flag, so the datagram is not VXLAN. Nothing here is trusted: a datagram with another
+//! session or counter does not open.
 
 /// Bytes of the header.
 pub(super) const LEN: usize = 16;
 
-/// Bytes of the tag behind what is sealed.
+/// Bytes of the tag after the sealed part.
 pub(super) const TAG: usize = 16;
 
 /// The first byte.
 pub(crate) const MARK: u8 = 0x56;
 
-/// The bit of the second byte that says which port opens it.
+/// The bit of the second byte that says which port opens the datagram.
 pub(crate) const FOR_ROCE: u8 = 0x80;
 
-/// What a datagram is.
+/// Kind of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// The first message of a handshake.
     Call = 1,
-    /// The second.
+    /// The second message of a handshake.
     Answer = 2,
     /// A frame, or nothing.
     Frame = 3,
 }
 
-/// Which of a tunnel's ports has the session.
+/// The tunnel's port that has the session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Channel {
-    /// That of RoCEv2.
+    /// The port of RoCEv2.
     Roce,
-    /// The other.
+    /// The other port.
     Rest,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum Channel {
 pub(super) struct Header {
     pub(super) kind: Kind,
     pub(super) channel: Channel,
-    /// The number that its receiver gave the session; of a call, that of the caller.
+    /// The number that the receiver gave to the session; in a call, the caller's number.
     pub(super) session: u32,
     pub(super) counter: u64,
 }
@@ -81,7 +81,7 @@ impl Header {
     }
 }
 
-/// Which port opens a datagram; `None` if it is not sealed.
+/// Returns the port that opens a datagram; `None` if it is not sealed.
 pub(crate) fn channel(datagram: &[u8]) -> Option<Channel> {
     match datagram {
         [MARK, kind, ..] if kind & FOR_ROCE != 0 => Some(Channel::Roce),

@@ -1,4 +1,4 @@
-//! The secret that both ends of a tunnel know, or of a handover between daemons.
+//! The secret that both ends of a tunnel have, or both daemons of a handover.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,39 +6,39 @@ use std::str::FromStr;
 use snow::{Builder, HandshakeState};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// Both ends bring a secret of the moment, so what was recorded opens nothing later, whatever becomes
-/// of the key, and no end has to remember anything or have the right time. The key proves who they are.
+/// Both ends contribute an ephemeral secret, so recorded datagrams cannot be opened later, whatever happens to the key,
+/// and no end has to remember anything or have the right time. The key proves who they are.
 const PATTERN: &str = "Noise_NNpsk0_25519_AESGCM_SHA256";
 
 /// Bytes of a key.
 const KEY_BYTES: usize = 32;
 
-/// Keys of one file: one to use, and while keys are changed another one that is taken as well.
+/// Most keys of one file: one in use, and, while keys are changed, another one that is accepted as well.
 const KEYS_MAX: usize = 2;
 
 /// One secret. Nothing prints it.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 struct Key([u8; KEY_BYTES]);
 
-/// What a key file says: the first key is used to call, each is taken from callers.
+/// Contents of a key file: the first key is used to call, each is accepted from callers.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Keys {
     first: Key,
     second: Option<Key>,
 }
 
-/// Why a text is no key file.
+/// Why a text is not a key file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NotKeys {
-    /// Empty, or comments only.
+    /// The text is empty, or has comments only.
     #[error("it has no key; `openssl rand -hex 32` makes one")]
     None,
-    /// A third one.
+    /// There is a third key.
     #[error(
         "it has more than {KEYS_MAX} keys: the one in use, and one more while keys are changed"
     )]
     TooMany,
-    /// Something else, in this line.
+    /// This line has something else.
     #[error(
         "line {0} is no key: write 64 hexadecimal digits, as `openssl rand -hex 32` prints them"
     )]
@@ -46,13 +46,13 @@ pub enum NotKeys {
 }
 
 impl Keys {
-    /// A handshake that calls, with the first key, for what the prologue says: one for something else is none for this.
-    /// `None` if the system has no random numbers.
+    /// Begins a handshake that calls with the first key. The prologue says what it is for: for another purpose it is
+    /// invalid. `None` if the system has no random numbers.
     pub fn caller(&self, prologue: &[u8]) -> Option<HandshakeState> {
         builder(&self.first, prologue)?.build_initiator().ok()
     }
 
-    /// Those that may take a call, one for each key.
+    /// Returns handshakes that may take a call, one for each key.
     pub fn callees(&self, prologue: &[u8]) -> impl Iterator<Item = HandshakeState> {
         self.all()
             .filter_map(move |key| builder(key, prologue)?.build_responder().ok())
@@ -71,7 +71,7 @@ fn builder<'a>(key: &'a Key, prologue: &'a [u8]) -> Option<Builder<'a>> {
 impl FromStr for Keys {
     type Err = NotKeys;
 
-    /// One key a line; empty lines and those that begin with `#` count for nothing.
+    /// Parses one key a line; empty lines and lines that begin with `#` are ignored.
     fn from_str(text: &str) -> Result<Self, NotKeys> {
         let lines = text.lines().map(str::trim).zip(1..);
         let keys = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));

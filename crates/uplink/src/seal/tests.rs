@@ -9,7 +9,7 @@ fn end(keys: &str) -> Sealing {
     Sealing::new(keys.parse().unwrap(), Channel::Roce).unwrap()
 }
 
-/// What an end makes of a datagram, and the frame.
+/// Opens a datagram at an end. Returns the result, and the frame.
 fn open(end: &mut Sealing, datagram: &[u8], now: Instant) -> Result<(Opened, Vec<u8>), Loss> {
     let mut room = vec![0; datagram.len()];
     let opened = end.open(datagram, &mut room, now)?;
@@ -60,7 +60,7 @@ fn a_session_is_made_and_used() {
     assert_eq!(frame(&mut to, &datagram, now), Ok(b"a frame".to_vec()));
     assert!(!datagram.windows(7).any(|it| it == b"a frame"));
     assert_ne!(sealed(&from, b"a frame")[LEN..], datagram[LEN..]);
-    // The other way is a session of its own.
+    // The other direction has a session of its own.
     assert!(to.sealer().is_none());
     let later = now + ANSWERS_APART;
     agree(&mut to, &mut from, later);
@@ -82,7 +82,7 @@ fn another_key_opens_nothing() {
     assert_eq!(frame(&mut stranger, &datagram, now), Err(Loss::NoSession));
 }
 
-/// Calls that anybody can make must not take the thread's time.
+/// Calls that anybody can make do not take the thread's time.
 #[test]
 fn a_flood_of_wrong_calls_is_looked_at_now_and_then() {
     let (start, mut to) = (Instant::now(), end(KEY));
@@ -123,7 +123,7 @@ fn nothing_is_taken_twice_and_order_does_not_matter() {
     }
 }
 
-/// Who restarts takes nothing of before, though both its and the peer's messages were recorded.
+/// An end that restarts takes nothing from before, though both its and the peer's messages were recorded.
 #[test]
 fn what_was_recorded_opens_nothing_after_a_restart() {
     let now = Instant::now();
@@ -145,7 +145,7 @@ fn what_was_recorded_opens_nothing_after_a_restart() {
     );
 }
 
-/// A call that comes back to its sender must not make a session with itself.
+/// A call that comes back to its sender does not make a session of it with itself.
 #[test]
 fn a_reflected_call_is_not_answered() {
     let now = Instant::now();
@@ -208,7 +208,7 @@ fn calls_are_repeated_and_any_answer_will_do() {
     assert_ne!(from.tend(now).unwrap(), call, "made anew");
 }
 
-/// The peer that starts second has not had the other one's call.
+/// The peer that starts second has not received the other one's call.
 #[test]
 fn a_peer_that_calls_is_called_again_at_once() {
     let start = Instant::now();
@@ -225,7 +225,7 @@ fn a_peer_that_calls_is_called_again_at_once() {
     assert_eq!(first.tend(now), None, "it has what it wants");
 }
 
-/// The peer has forgotten the session: its call tells.
+/// The peer has forgotten the session: its call shows that.
 #[test]
 fn a_restarted_peer_is_called_at_once() {
     let mut now = Instant::now();
@@ -237,7 +237,7 @@ fn a_restarted_peer_is_called_at_once() {
     agree(&mut from, &mut restarted, now);
     let datagram = sealed(&from, b"found");
     assert_eq!(frame(&mut restarted, &datagram, now), Ok(b"found".to_vec()));
-    // The same life again is no reason.
+    // A call of the same life is no reason.
     now += SESSION_LASTS / 2;
     restarted.stale = true;
     agree(&mut restarted, &mut from, now);
@@ -280,7 +280,7 @@ proptest! {
         let datagram = sealed(&from, &bytes);
         let mut tampered = datagram.clone();
         tampered[at.index(datagram.len())] ^= 1 << bit;
-        // Two reserved bytes mean nothing.
+        // Two reserved bytes have no meaning.
         if !(2..4).contains(&at.index(datagram.len())) {
             prop_assert!(frame(&mut to, &tampered, now).is_err());
         }
@@ -289,7 +289,7 @@ proptest! {
         prop_assert_eq!(frame(&mut to, &datagram, now), Ok(bytes));
     }
 
-    /// Whatever comes, at any state of an end.
+    /// Random input opens nothing, at any state of an end.
     #[test]
     fn nonsense_opens_nothing(
         kind in any::<u8>(),

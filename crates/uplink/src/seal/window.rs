@@ -1,14 +1,14 @@
-//! Which datagrams of a session have come, so that none is taken twice (as RFC 4303 section 3.4.3).
+//! Records which datagrams of a session have come, so that none is taken twice (as RFC 4303 section 3.4.3).
 
-/// How far a datagram may be behind the newest: as many as wait in one batch of a shard while another
-/// sends (`batch::WAITING_MAX` messages of as many datagrams as the kernel joins).
+/// How far a datagram may be behind the newest: as many as wait in one batch of a shard while another shard sends
+/// (`batch::WAITING_MAX` messages, each of as many datagrams as the kernel joins).
 pub(super) const WINDOW: u64 = 32_768;
 
 const WORDS: usize = (WINDOW / 64) as usize;
 
-/// What has come.
+/// Numbers that have come.
 pub(super) struct Window {
-    /// One more than the highest number that came.
+    /// The highest number that came, plus one.
     next: u64,
     seen: Box<[u64; WORDS]>,
 }
@@ -30,7 +30,7 @@ impl Window {
         self.next - number <= WINDOW && self.seen[word] & bit == 0
     }
 
-    /// A number that is new has come, and its datagram is authentic.
+    /// Notes a new number, whose datagram is authentic.
     pub(super) fn note(&mut self, number: u64) {
         if number >= self.next {
             self.advance(number);
@@ -39,7 +39,7 @@ impl Window {
         self.seen[word] |= bit;
     }
 
-    /// Forgets what falls out on the old side, whose places the new numbers have.
+    /// Forgets the oldest numbers, whose places the new ones take.
     fn advance(&mut self, number: u64) {
         if number - self.next >= WINDOW {
             self.seen.fill(0);
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Beside a set that forgets nothing.
+        /// Compares the window with a set that forgets nothing.
         #[test]
         fn nothing_is_taken_twice_and_what_is_new_is_taken(
             steps in prop::collection::vec(

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use libc::{sa_family_t, sockaddr_in, sockaddr_in6, sockaddr_ll, sockaddr_storage, socklen_t};
 
-/// Any socket address and the bytes of it that count.
+/// Any socket address, and how many of its bytes are used.
 #[derive(Clone, Copy)]
 pub(super) struct RawAddress {
     storage: sockaddr_storage,
@@ -27,7 +27,7 @@ impl RawAddress {
         }
     }
 
-    /// Every frame of one interface.
+    /// The address of every frame of one interface.
     pub(super) fn packets(index: i32) -> Self {
         // SAFETY: sockaddr_ll is plain numbers, for which zero is a value.
         let mut address: sockaddr_ll = unsafe { zeroed() };
@@ -75,7 +75,7 @@ fn v6(address: SocketAddrV6) -> sockaddr_in6 {
     raw
 }
 
-/// The Internet address that the kernel wrote, if it is one.
+/// Returns the Internet address that the kernel wrote, if it is one.
 pub(super) fn internet(storage: &sockaddr_storage) -> Option<SocketAddr> {
     match i32::from(storage.ss_family) {
         libc::AF_INET => {
@@ -96,7 +96,7 @@ pub(super) fn internet(storage: &sockaddr_storage) -> Option<SocketAddr> {
     }
 }
 
-/// Whether a packet socket got a frame that this host sends.
+/// Whether a packet socket received a frame that this host sends.
 pub(super) fn is_outgoing(storage: &sockaddr_storage) -> bool {
     if i32::from(storage.ss_family) != libc::AF_PACKET {
         return false;

@@ -1,4 +1,4 @@
-//! What the host knows of a network interface (netdevice(7)).
+//! State of a network interface of the host (netdevice(7)).
 
 use std::ffi::CString;
 use std::io;
@@ -6,7 +6,7 @@ use std::mem::zeroed;
 
 use super::socket::{Socket, answer};
 
-/// Longest name, without the closing zero.
+/// Longest name, without the terminating zero.
 const NAME_MAX: usize = libc::IFNAMSIZ - 1;
 
 /// A checked name of an interface, which may come and go.
@@ -16,7 +16,7 @@ pub(crate) struct Interface {
 }
 
 impl Interface {
-    /// `None` for what no interface can be called (dev_valid_name of the kernel).
+    /// Checks a name. `None` if no interface can have it (dev_valid_name of the kernel).
     pub(crate) fn named(name: &str) -> Option<Self> {
         let odd = |c: char| c == '/' || c == ':' || c.is_whitespace();
         let bad = name.is_empty() || name.len() > NAME_MAX || name == "." || name == "..";
@@ -27,7 +27,7 @@ impl Interface {
         Some(Self { name })
     }
 
-    /// Its number now. Another one after it was removed and made again.
+    /// Returns its number now. It changes when the interface is removed and made again.
     pub(crate) fn index(&self) -> io::Result<i32> {
         // SAFETY: the name ends in a zero byte and lives through the call.
         match unsafe { libc::if_nametoindex(self.name.as_ptr()) } {
@@ -36,7 +36,7 @@ impl Interface {
         }
     }
 
-    /// Bytes that fit behind the Ethernet header.
+    /// Returns the bytes that fit after the Ethernet header.
     pub(crate) fn mtu(&self, socket: &Socket) -> io::Result<u32> {
         let answer = self.ask(socket, libc::SIOCGIFMTU)?;
         // SAFETY: the kernel filled in the member that this request is about.
@@ -60,7 +60,7 @@ impl Interface {
         Ok(kind == libc::ARPHRD_ETHER)
     }
 
-    /// A structure for requests, with the name filled in.
+    /// Returns a structure for requests, with the name filled in.
     pub(super) fn request(&self) -> libc::ifreq {
         // SAFETY: ifreq is plain numbers, for which zero is a value.
         let mut request: libc::ifreq = unsafe { zeroed() };

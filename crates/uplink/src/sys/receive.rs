@@ -1,4 +1,4 @@
-//! Many datagrams by one `recvmmsg`.
+//! Receives many datagrams with one `recvmmsg`.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -10,7 +10,7 @@ use libc::{cmsghdr, mmsghdr, sockaddr_storage, socklen_t, tpacket_auxdata};
 use super::address::{internet, is_outgoing};
 use super::socket::{Socket, answer};
 
-/// Datagrams of one call.
+/// Most datagrams of one call.
 const SLOTS: usize = 32;
 
 /// Room for `tpacket_auxdata` and UDP_GRO with their headers.
@@ -27,20 +27,20 @@ pub(crate) struct VlanTag {
     pub(crate) control: u16,
 }
 
-/// What is known of a received datagram.
+/// What the kernel tells about a received datagram.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Arrival {
     /// Bytes in the slot.
     pub(crate) len: usize,
-    /// It was longer than the slot.
+    /// Whether the datagram was longer than the slot.
     pub(crate) truncated: bool,
-    /// Packet sockets: this host sent it.
+    /// Packet sockets: whether this host sent it.
     pub(crate) outgoing: bool,
     /// Sender; UDP only.
     pub(crate) from: Option<SocketAddr>,
     /// The tag that was taken out; packet sockets only.
     pub(crate) tag: Option<VlanTag>,
-    /// Length of each of several datagrams that the kernel joined, the last one may be shorter.
+    /// Length of each of several datagrams that the kernel joined; the last one may be shorter.
     pub(crate) joined: Option<usize>,
 }
 
@@ -55,12 +55,12 @@ pub(crate) struct Slots {
     names: Vec<sockaddr_storage>,
     controls: Vec<Control>,
     arrivals: [Arrival; SLOTS],
-    /// The last call filled all of them.
+    /// Whether the last call filled all slots.
     full: bool,
 }
 
 impl Slots {
-    /// Slots for datagrams up to a length.
+    /// Makes slots for datagrams up to a length.
     pub(crate) fn new(slot_bytes: usize) -> Self {
         Self {
             slot_bytes,
@@ -73,10 +73,10 @@ impl Slots {
         }
     }
 
-    /// Takes what is there, up to a batch; 0 if nothing is.
+    /// Receives what is there, up to a batch. Returns the number of datagrams, 0 if there are none.
     ///
     /// # Errors
-    /// What the kernel says, `EAGAIN` and `EINTR` apart.
+    /// Errors of the kernel, except `EAGAIN` and `EINTR`.
     pub(crate) fn receive(&mut self, socket: &Socket) -> io::Result<usize> {
         self.full = false;
         // SAFETY: plain numbers and pointers, for which zero is a value.
@@ -113,12 +113,12 @@ impl Slots {
         Ok(taken)
     }
 
-    /// Whether the last call left something: the kernel stops where nothing waits.
+    /// Whether the last call may have left something: the kernel stops when nothing waits.
     pub(crate) fn has_more(&self) -> bool {
         self.full
     }
 
-    /// A datagram of the last call and what is known of it.
+    /// Returns a datagram of the last call, and what is known of it.
     pub(crate) fn take(&mut self, at: usize) -> (Arrival, &mut [u8]) {
         let arrival = self.arrivals[at];
         let start = at * self.slot_bytes;
@@ -164,7 +164,7 @@ fn note(control: &cmsghdr, arrival: &mut Arrival) {
     let holds = |bytes: usize| len >= unsafe { libc::CMSG_LEN(bytes as u32) } as usize;
     match (control.cmsg_level, control.cmsg_type) {
         (libc::SOL_PACKET, libc::PACKET_AUXDATA) if holds(size_of::<tpacket_auxdata>()) => {
-            // SAFETY: the message holds so many bytes; any bytes are a value.
+            // SAFETY: the message holds that many bytes; any bytes are a value.
             let details = unsafe { data.cast::<tpacket_auxdata>().read_unaligned() };
             arrival.tag = tag(&details);
         }

@@ -14,11 +14,11 @@ use crate::filter::Instruction;
 const UDP_SEGMENT: c_int = 103;
 const UDP_GRO: c_int = 104;
 const SOL_UDP: c_int = 17;
-/// Place of the drops in the answer to SO_MEMINFO (linux/sock_diag.h), and the answer's length.
+/// Place of the drops in the result of SO_MEMINFO (linux/sock_diag.h), and the result's length.
 const MEMINFO_DROPS: usize = 8;
 const MEMINFO_VARS: usize = 9;
 
-/// What a socket's buffers should hold: some milliseconds of a 10 Gbit/s link.
+/// Wanted size of a socket's buffers: some milliseconds of a 10 Gbit/s link.
 const BUFFER_BYTES: c_int = 8 << 20;
 
 /// A socket that never blocks.
@@ -46,18 +46,18 @@ impl Socket {
 
     fn new(family: c_int, kind: c_int) -> io::Result<Self> {
         let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: takes numbers, gives a descriptor.
+        // SAFETY: takes numbers, returns a descriptor.
         let fd = answer(unsafe { libc::socket(family, kind | flags, 0) })?;
         // SAFETY: the kernel just made this descriptor, and nobody else has it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// The same socket once more, for another thread.
+    /// Duplicates the socket for another thread.
     pub(crate) fn again(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }
 
-    /// Binds to every frame of an interface; again to move to another.
+    /// Binds to every frame of an interface; another call moves it to another interface.
     pub(crate) fn bind_interface(&self, index: i32) -> io::Result<()> {
         self.bind_raw(&RawAddress::packets(index))
     }
@@ -83,14 +83,14 @@ impl Socket {
         std::net::UdpSocket::from(fd).local_addr()
     }
 
-    /// Frames are followed by what the kernel knows of their tag and checksum, and preceded by a
-    /// `virtio_net_hdr` that says which offloads are still to be done (packet(7)).
+    /// Has the kernel add to each frame what it knows of its tag and checksum, and put a `virtio_net_hdr` in front that
+    /// says which offloads are still to be done (packet(7)).
     pub(crate) fn ask_packet_details(&self) -> io::Result<()> {
         self.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1)?;
         self.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)
     }
 
-    /// Leaves out what this host sends; older kernels refuse, and the receiver checks each frame.
+    /// Leaves out frames that this host sends; older kernels refuse, and the receiver checks each frame.
     pub(crate) fn ignore_outgoing(&self) {
         let _ = self.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1);
     }
@@ -110,7 +110,7 @@ impl Socket {
         self.set_program(libc::SO_ATTACH_FILTER, program)
     }
 
-    /// Chooses among the sockets of one address, in the order in which they were bound.
+    /// Attaches a program that chooses among the sockets of one address, in the order in which they were bound.
     pub(crate) fn attach_selector(&self, program: &[Instruction]) -> io::Result<()> {
         self.set_program(libc::SO_ATTACH_REUSEPORT_CBPF, program)
     }
@@ -145,7 +145,7 @@ impl Socket {
         }
     }
 
-    /// The MTU of the path to the peer that the socket is connected to.
+    /// Returns the MTU of the path to the peer that the socket is connected to.
     pub(crate) fn path_mtu(&self, like: SocketAddr) -> io::Result<u32> {
         let mtu: [u32; 1] = if like.is_ipv4() {
             self.get(libc::IPPROTO_IP, libc::IP_MTU)?
@@ -160,12 +160,12 @@ impl Socket {
         self.get::<1>(SOL_UDP, UDP_SEGMENT).is_ok()
     }
 
-    /// Lets the kernel hand over several datagrams as one; older ones refuse, and none is joined.
+    /// Lets the kernel deliver several datagrams as one; older kernels refuse, and none is joined.
     pub(crate) fn join_datagrams(&self) {
         let _ = self.set(SOL_UDP, UDP_GRO, &1);
     }
 
-    /// Large buffers, past the system's limit where the process may.
+    /// Sets large buffers, beyond the system's limit if the process may.
     pub(crate) fn enlarge_buffers(&self) {
         let both = [
             (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
@@ -178,13 +178,13 @@ impl Socket {
         }
     }
 
-    /// What the kernel dropped because the receive buffer was full, since the socket was made.
+    /// Number of frames that the kernel dropped because the receive buffer was full, since the socket was made.
     pub(crate) fn overruns(&self) -> u64 {
         self.get::<MEMINFO_VARS>(libc::SOL_SOCKET, libc::SO_MEMINFO)
             .map_or(0, |numbers| u64::from(numbers[MEMINFO_DROPS]))
     }
 
-    /// `T` is a number or a structure of the option's documentation.
+    /// Sets an option. `T` is a number or a structure of the option's documentation.
     fn set<T>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
         let pointer = (&raw const *value).cast::<c_void>();
         // SAFETY: the value is readable for its own size during the call; the kernel copies it, and
@@ -204,7 +204,7 @@ impl Socket {
     fn get<const N: usize>(&self, level: c_int, option: c_int) -> io::Result<[u32; N]> {
         let mut numbers = [0u32; N];
         let mut len = size_of::<[u32; N]>() as socklen_t;
-        // SAFETY: the array is writable for `len` bytes, and the kernel writes at most so many.
+        // SAFETY: the array is writable for `len` bytes, and the kernel writes at most that many.
         let done = unsafe {
             libc::getsockopt(
                 self.fd(),
@@ -241,7 +241,7 @@ impl AsFd for Socket {
     }
 }
 
-/// Gives a socket large buffers, past the system's limit if this process may (CAP_NET_ADMIN).
+/// Gives a socket large buffers, beyond the system's limit if this process may (CAP_NET_ADMIN).
 pub fn enlarge_buffers(socket: OwnedFd) {
     Socket::from(socket).enlarge_buffers();
 }
@@ -255,7 +255,7 @@ fn kernel_instruction(instruction: &Instruction) -> libc::sock_filter {
     }
 }
 
-/// A system call's answer: -1 means that `errno` has the reason.
+/// Converts a system call's result: -1 means that `errno` has the reason.
 pub(super) fn answer(value: c_int) -> io::Result<c_int> {
     if value < 0 {
         Err(io::Error::last_os_error())

@@ -1,4 +1,4 @@
-//! The calls behind a TAP interface (Documentation/networking/tuntap.rst, netdevice(7)).
+//! System calls for a TAP interface (Documentation/networking/tuntap.rst, netdevice(7)).
 
 use std::fs::OpenOptions;
 use std::io;
@@ -13,7 +13,7 @@ use super::socket::{Socket, answer};
 /// `TUNSETIFF` (linux/if_tun.h).
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 
-/// Bits of a network in the addresses that are set here.
+/// Network prefix lengths of the addresses that are set here.
 const IPV4_PREFIX: u32 = 24;
 const IPV6_PREFIX: u32 = 64;
 
@@ -25,7 +25,7 @@ struct Ipv6Request {
     index: i32,
 }
 
-/// Makes the interface, or takes one that was made for our user. Frames have no header of the kernel's.
+/// Makes the interface, or takes one that was made for our user. Frames come without a header of the kernel.
 pub(crate) fn attach(interface: &Interface) -> io::Result<OwnedFd> {
     let device = OpenOptions::new()
         .read(true)
@@ -39,7 +39,7 @@ pub(crate) fn attach(interface: &Interface) -> io::Result<OwnedFd> {
     Ok(device.into())
 }
 
-/// Gives it an Ethernet address and an IP address, and sets it up.
+/// Gives the interface an Ethernet address and an IP address, and sets it up.
 pub(crate) fn configure(interface: &Interface, mac: [u8; 6], ip: Option<IpAddr>) -> io::Result<()> {
     let socket = Socket::udp((std::net::Ipv4Addr::UNSPECIFIED, 0).into())?;
     let mut request = interface.request();
@@ -82,7 +82,7 @@ fn set_ipv4(
     // SAFETY: zero is a value of this plain structure.
     let mut address: libc::sockaddr = unsafe { zeroed() };
     address.sa_family = libc::AF_INET as libc::sa_family_t;
-    // Behind the port, in the order of the network: `struct sockaddr_in`.
+    // After the port, in network byte order: `struct sockaddr_in`.
     for (to, from) in address.sa_data[2..6].iter_mut().zip(bits.to_be_bytes()) {
         *to = from as libc::c_char;
     }
@@ -91,7 +91,7 @@ fn set_ipv4(
     order(socket, what, &mut request)
 }
 
-/// `T` is the structure that the request is documented with.
+/// Makes a request. `T` is the structure that the request is documented with.
 fn order<T>(socket: &Socket, what: libc::c_ulong, request: &mut T) -> io::Result<()> {
     // SAFETY: an open descriptor, and a whole structure of the kind that this module's requests take.
     answer(unsafe { libc::ioctl(socket.fd(), what as _, request as *mut T) }).map(drop)

@@ -1,4 +1,4 @@
-//! Many datagrams by one `sendmmsg`.
+//! Sends many datagrams with one `sendmmsg`.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -11,7 +11,7 @@ use super::address::RawAddress;
 use super::socket::{Socket, answer};
 use crate::offload;
 
-/// Messages of one call.
+/// Most messages of one call.
 pub(crate) const MESSAGES_MAX: usize = 64;
 
 const UDP_SEGMENT: c_int = 103;
@@ -21,19 +21,19 @@ const HEAD_BYTES: usize = offload::HEADER_BYTES + offload::HEADERS_MAX;
 /// Bytes of a buffer to send as one message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Outgoing {
-    /// Where in the buffer.
+    /// Place in the buffer.
     pub(crate) range: Range<usize>,
-    /// To whom; none for a bound packet socket.
+    /// Receiver; none for a bound packet socket.
     pub(crate) to: Option<SocketAddr>,
-    /// For the kernel to cut: datagrams of this length, on packet sockets frames that wait so far
-    /// apart; 0 if it is one.
+    /// For the kernel to cut: length of each datagram, or, on packet sockets, distance between waiting frames; 0 if
+    /// there is only one.
     pub(crate) segment: u16,
-    /// Bytes of each datagram that are not counted as the frame's.
+    /// Bytes of each datagram that do not count as the frame's.
     pub(crate) head_bytes: u16,
 }
 
 impl Outgoing {
-    /// Packet sockets have no option that cuts: the offload's header says it.
+    /// Whether it is a train. Packet sockets have no option for cutting: the offload header asks for it.
     fn is_train(&self) -> bool {
         self.segment != 0 && self.to.is_none()
     }
@@ -43,10 +43,10 @@ impl Outgoing {
 #[derive(Clone, Copy)]
 struct Control([u8; CONTROL_BYTES]);
 
-/// Sends the first messages, at most [`MESSAGES_MAX`]; gives how many the kernel took.
+/// Sends the first messages, at most [`MESSAGES_MAX`]. Returns how many the kernel took.
 ///
 /// # Errors
-/// Why it did not take the first.
+/// Why the kernel did not take the first message.
 pub(crate) fn send_some(socket: &Socket, data: &[u8], messages: &[Outgoing]) -> io::Result<usize> {
     let count = messages.len().min(MESSAGES_MAX);
     let pieces = messages[..count].iter().map(pieces).sum();
@@ -65,7 +65,7 @@ pub(crate) fn send_some(socket: &Socket, data: &[u8], messages: &[Outgoing]) -> 
             vectors.push(vector(bytes));
         }
         let header = &mut headers[at].msg_hdr;
-        // Never moved: there is room for all of them from the start.
+        // The vectors never move: there is room for all of them from the start.
         header.msg_iov = &raw mut vectors[begin];
         header.msg_iovlen = (vectors.len() - begin) as _;
         if let Some(to) = message.to {
@@ -84,7 +84,7 @@ pub(crate) fn send_some(socket: &Socket, data: &[u8], messages: &[Outgoing]) -> 
     answer(sent).map(|sent| sent as usize)
 }
 
-/// Vectors that a message takes at most.
+/// Returns the most vectors that a message takes.
 fn pieces(message: &Outgoing) -> usize {
     match usize::from(message.segment) {
         stride if message.is_train() => 1 + message.range.len().div_ceil(stride),
@@ -92,7 +92,7 @@ fn pieces(message: &Outgoing) -> usize {
     }
 }
 
-/// One header for all packets of a train, then their payloads.
+/// Adds one header for all packets of a train, then their payloads.
 fn add_train(
     vectors: &mut Vec<libc::iovec>,
     place: &mut [u8; HEAD_BYTES],

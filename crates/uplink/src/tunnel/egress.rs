@@ -1,4 +1,4 @@
-//! To whom frames go, and how they wait there.
+//! Chooses the peers that frames go to, and queues the frames.
 
 use std::net::SocketAddr;
 use std::sync::PoisonError;
@@ -15,7 +15,7 @@ use crate::raw::destination;
 use crate::segment::{Hop, Segment};
 use crate::vxlan::{self, Vni};
 
-/// To whom a frame goes; mostly to one.
+/// Paths that a frame takes; mostly one.
 type Ways = SmallVec<[PeerPath; 1]>;
 
 impl Tunnel {
@@ -26,8 +26,8 @@ impl Tunnel {
         }
     }
 
-    /// Queues frames for the station `to` that `fill` writes in place; `false` if they must come one
-    /// by one, or if `fill` said so.
+    /// Queues frames for the station `to` that `fill` writes in place. Returns `false` if they must come one by one, or
+    /// if `fill` returned it.
     pub fn send_in_place(
         &mut self,
         (hop, to): (Hop, Mac),
@@ -56,7 +56,7 @@ impl Tunnel {
             .push_in_place((&head, lengths), Some(way.to), fill)
     }
 
-    /// Has the frames written beside the batch, and seals each into it.
+    /// Has `fill` write the frames outside the batch, and seals each into it.
     fn seal_in_place(
         &mut self,
         way: &PeerPath,
@@ -128,7 +128,8 @@ impl Tunnel {
         Ok(())
     }
 
-    /// To whom a frame goes: the peer that is named or that its station is behind, else all of its network.
+    /// Returns where a frame goes: to the named peer, or to the one that its station is behind, else to all of its
+    /// network.
     fn ways(&mut self, named: Option<SocketAddr>, vni: Vni, frame: &[u8]) -> Result<Ways, Loss> {
         let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         let one = match named {

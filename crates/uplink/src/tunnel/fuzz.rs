@@ -1,4 +1,4 @@
-//! Datagrams from peers with and without a key, and from others, as a fuzz input tells them.
+//! Datagrams from peers with and without a key, and from others, as a fuzz input tells.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -17,18 +17,18 @@ use crate::vxlan::{self, Vni};
 
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
-/// Those of the peers: one in the clear, one with a key, one of one network and station.
+/// Addresses of the peers: one in the clear, one with a key, one with one network and station.
 const PEERS: [[u8; 4]; 3] = [[192, 0, 2, 2], [192, 0, 2, 3], [192, 0, 2, 4]];
 const SEALED: usize = 1;
 const PORT: u16 = 4789;
 
-/// Datagrams that the script may send again.
+/// Most datagrams that the script may send again.
 const KEPT_MAX: usize = 64;
 
-/// Of the lock, which nobody holds in a panic that is survived.
+/// Why the lock is not poisoned: no thread survives a panic with it.
 const SOUND: &str = "a panic ends the run";
 
-/// Where a frame of ours has its number: behind VXLAN and Ethernet headers.
+/// Offset of the number in a frame of ours: after VXLAN and Ethernet headers.
 const NUMBER_AT: usize = vxlan::LEN + 14;
 
 /// Plays an input as a script.
@@ -102,7 +102,7 @@ impl World {
         }
     }
 
-    /// A call of the other side, or of ours, up to its end.
+    /// Takes a call of the other side, and one of ours, up to its end.
     fn agree(&mut self) {
         if let Some(call) = self.other.tend(self.now) {
             self.keep(&call);
@@ -114,7 +114,7 @@ impl World {
         }
     }
 
-    /// What the other side says to a datagram of ours.
+    /// Takes the other side's answer to a datagram of ours.
     fn answer(&mut self, datagram: &[u8]) {
         let mut room = vec![0; datagram.len()];
         if let Ok(Opened::Reply(reply)) = self.other.open(datagram, &mut room, self.now) {
@@ -123,7 +123,7 @@ impl World {
         }
     }
 
-    /// A frame with a number of its own, sealed as the peer would.
+    /// Takes a frame with a number of its own, sealed like the peer's.
     fn sealed(&mut self, bytes: &[u8]) {
         let Some(sealer) = self.other.sealer() else {
             return;
@@ -140,7 +140,7 @@ impl World {
         }
     }
 
-    /// Something that was sent comes again, perhaps changed, perhaps from elsewhere.
+    /// Takes a datagram that was sent before again, perhaps changed, perhaps from elsewhere.
     fn again(&mut self, which: u8, peer: u8, changes: &[u8]) {
         let Some(mut datagram) = self.kept.get(usize::from(which) % KEPT_MAX).cloned() else {
             return;
@@ -191,7 +191,7 @@ impl World {
     }
 }
 
-/// A frame of the peer with the key was sealed, by it, and comes once.
+/// Checks that a frame of the peer with the key was sealed, by it, and comes once.
 fn judge(stray: Stray<'_>, taken: &mut BTreeSet<u64>) {
     assert_eq!(stray.opened, stray.from == address(SEALED));
     if stray.opened {

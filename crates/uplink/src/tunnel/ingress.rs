@@ -1,4 +1,4 @@
-//! What of an arrival is taken in, and what is learned from it about the peers.
+//! Decides which arrivals are taken in, and what is learned from them about the peers.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,11 +15,11 @@ use crate::strays::Stray;
 use crate::sys::Arrival;
 use crate::vxlan::{self, Vni};
 
-/// Who takes a frame.
+/// The party that takes a frame.
 pub(super) enum Taker {
     /// The owner of this port.
     Owner,
-    /// The owner too, who counts it as of a network that nobody here has: nothing is learned from it.
+    /// The owner too, which counts it as of a network that nobody here has: nothing is learned from it.
     Stranger,
     /// The other port, which counts it.
     Sibling,
@@ -27,37 +27,36 @@ pub(super) enum Taker {
 }
 
 impl Taker {
-    /// The owner, who said whether the network is one of ours.
+    /// The owner, which said whether the network is one of ours.
     pub(super) fn of_ours(ours: bool) -> Self {
         if ours { Self::Owner } else { Self::Stranger }
     }
 }
 
-/// What a taker is asked about: a datagram, and its frame unless only the other port can open it.
+/// Asks for the taker of a datagram. The frame is given, too, unless only the other port can open it.
 pub(super) trait Ask: FnMut(Stray<'_>, Option<Received<'_>>) -> Taker {}
 
 impl<F: FnMut(Stray<'_>, Option<Received<'_>>) -> Taker> Ask for F {}
 
-/// Decides what of an arrival is taken in.
+/// Decides which parts of an arrival are taken in.
 pub(super) struct Ingress<'a> {
-    /// Locked for one datagram at a time: senders of other threads wait no longer than one takes.
+    /// Locked for one datagram at a time: senders of other threads wait no longer than that takes.
     pub(super) peers: &'a Mutex<Peers>,
     pub(super) counters: &'a mut Counters,
     pub(super) now: Instant,
-    /// Room for what was sealed.
+    /// Room for opened datagrams.
     pub(super) clear: &'a mut Vec<u8>,
-    /// What keeps sessions going, to be sent to these.
+    /// Messages about sessions, each with the peer to send it to.
     pub(super) replies: Vec<(SocketAddr, Vec<u8>)>,
 }
 
 impl Ingress<'_> {
-    // A thread that panicked with the lock ends the daemon, so what it left is not seen.
+    // A thread that panicked with the lock ends the daemon, so the state that it left is not seen.
     fn peers(&self) -> MutexGuard<'_, Peers> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes one arrival apart, which may be several datagrams of one sender. `taker` says who takes a
-    /// frame.
+    /// Takes an arrival apart, which may be several datagrams of one sender. `taker` tells who takes a frame.
     pub(super) fn receive(&mut self, arrival: Arrival, bytes: &[u8], taker: &mut impl Ask) {
         let step = arrival.joined.unwrap_or(bytes.len()).max(1);
         let datagrams = bytes.len().div_ceil(step).max(1) as u64;
@@ -83,7 +82,7 @@ impl Ingress<'_> {
         }
     }
 
-    /// Takes what the other port has found.
+    /// Takes a datagram from the other port.
     pub(super) fn receive_stray(&mut self, stray: Stray<'_>, taker: &mut impl Ask) {
         let peer = self.peers().sender(stray.from);
         match peer {
@@ -125,7 +124,7 @@ impl Ingress<'_> {
         peer: SocketAddr,
         taker: &mut impl Ask,
     ) -> Result<(), Loss> {
-        // Out of its place, as the frame in it is passed on.
+        // Moved out of `self`, since the frame in it is passed on.
         let mut clear = std::mem::take(self.clear);
         let bytes = one.datagram.len();
         if clear.len() < bytes {
@@ -192,7 +191,7 @@ impl Ingress<'_> {
     }
 }
 
-/// Segment, source and bytes of a frame that has a whole header.
+/// Returns the segment, source and bytes of a frame that has a whole header.
 fn unwrap(datagram: &[u8]) -> Option<(Vni, Mac, &[u8])> {
     let (vni, frame) = vxlan::parse(datagram)?;
     let header = frame.first_chunk::<{ INNER_HEADER_BYTES as usize }>()?;

@@ -1,4 +1,4 @@
-//! The sockets of a tunnel's ports, and what a path leaves of its MTU.
+//! The sockets of a tunnel's ports, and the MTU that a path leaves.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,9 +7,9 @@ use crate::open_error::OpenError;
 use crate::sys::Socket;
 use crate::vxlan;
 
-/// Destination, source, type.
+/// Bytes of destination, source and type.
 pub(super) const INNER_HEADER_BYTES: u32 = 14;
-/// IP, UDP and VXLAN headers, and the inner Ethernet header, which no MTU counts.
+/// Bytes of IP, UDP and VXLAN headers, and of the inner Ethernet header, which no MTU counts.
 const OVERHEAD_V4: u32 = 20 + 8 + vxlan::LEN as u32 + INNER_HEADER_BYTES;
 const OVERHEAD_V6: u32 = OVERHEAD_V4 + 20;
 

@@ -25,7 +25,7 @@ fn frame(roce: bool, number: u8) -> Vec<u8> {
     frame
 }
 
-/// Numbers of the frames that came, at least one for each that is wanted.
+/// Returns the numbers of the frames that came, at least `wanted` of them.
 fn numbers(port: &mut Tunnel, other: &mut Tunnel, wanted: usize) -> Vec<u8> {
     let mut numbers = Vec::new();
     while numbers.len() < wanted {
@@ -49,7 +49,7 @@ fn numbers(port: &mut Tunnel, other: &mut Tunnel, wanted: usize) -> Vec<u8> {
     numbers
 }
 
-/// A selector that sends everything to the socket for the rest, as one refused would do at worst.
+/// The selector sends everything to the socket for the rest, which is the worst result of a refused selector.
 #[test]
 fn each_port_gets_its_own_without_a_selector() {
     let config = TunnelConfig {
@@ -101,7 +101,7 @@ fn a_sender_uses_the_socket_and_the_peers_of_its_port() {
     assert_eq!(received.unwrap(), 0);
 }
 
-/// A batch that had all that waited needs no second look.
+/// A batch that took all waiting frames needs no second look.
 #[test]
 fn a_full_batch_says_that_more_may_wait() {
     let config = TunnelConfig {

@@ -12,8 +12,8 @@ use vrdma_lab::namespace::{enter, shell, wait_for_carrier};
 use vrdma_uplink::{Hop, Loss, PeerSpec, Port, Ports, Segment, TunnelConfig};
 use vrdma_wire::internet_checksum;
 
-/// Makes another network namespace, moves an interface into it and runs something there. Sockets that
-/// it opens stay there, and keep the namespace.
+/// Makes another network namespace, moves an interface into it and runs a function there. Sockets that the function
+/// opens stay there, and keep the namespace.
 fn beyond<T: Send>(interface: &str, inside: impl FnOnce() -> T + Send) -> T {
     let (say, hear) = std::sync::mpsc::channel();
     let (moved, wait) = std::sync::mpsc::channel::<()>();
@@ -36,7 +36,7 @@ fn address(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-/// The UDP or TCP checksum of an untagged IPv4 frame is right.
+/// Whether the UDP or TCP checksum of an untagged IPv4 frame is right.
 fn transport_checksum_is_right(frame: &[u8]) -> bool {
     let (ip, l4) = (
         &frame[14..34],
@@ -66,13 +66,13 @@ fn partial_checksums_are_completed() {
         assert_eq!(frames[0].1.len(), 42 + len);
         assert!(transport_checksum_is_right(&frames[0].1), "{len} bytes");
     }
-    // UDP to RoCE's port is the shard's, whoever sends it.
+    // UDP to RoCE's port is for the shard, whoever sends it.
     socket.send_to(&[1; 64], "10.9.0.2:4791").unwrap();
     assert_eq!(receive(&mut ports.roce, 1).len(), 1);
 }
 
-/// Passes frames on between two ports until a condition holds; gives how many arrivals were cut into
-/// several frames, and the longest frame.
+/// Passes frames on between two ports until a condition holds. Returns how many arrivals were cut into several frames,
+/// and the longest frame.
 fn bridge_until(a: &mut Port, b: &mut Port, mut done: impl FnMut() -> bool) -> (usize, usize) {
     let (mut cut, mut longest) = (0, 0);
     let end = Instant::now() + Duration::from_secs(20);
@@ -102,8 +102,8 @@ fn bridge_until(a: &mut Port, b: &mut Port, mut done: impl FnMut() -> bool) -> (
     (cut, longest)
 }
 
-/// Two Linux stacks talk TCP through two raw uplinks, and every byte arrives: checksums and
-/// segmentation of both sides' offloads are undone.
+/// Two Linux stacks use TCP through two raw uplinks, and every byte arrives: checksums and segmentation of both sides'
+/// offloads are undone.
 #[test]
 fn tcp_with_offloads_passes() {
     if !enter("kernel::tcp_with_offloads_passes") {
@@ -220,10 +220,10 @@ fn a_tunnel_knows_the_mtu_of_its_path() {
     assert_eq!(ports.roce.mtu(), 8950);
     assert_eq!(too_big(&mut ports), 2);
     shell("ip link set up0 mtu 1400");
-    // Known after the first refusal at the latest.
+    // The MTU is known after the first refusal at the latest.
     assert_eq!(too_big(&mut ports), 3);
     assert_eq!(ports.roce.mtu(), 1350);
-    // Frames that leave as one message are counted each.
+    // Frames that leave as one message are counted one by one.
     let whole = roce(1, 2, 0, 1365);
     for _ in 0..3 {
         ports.roce.send(Hop::to(Segment::Vni(1)), &whole);
@@ -248,7 +248,7 @@ fn ipv6_takes_twenty_bytes_more() {
     assert_eq!(ports.roce.mtu(), 1430);
 }
 
-/// Datagrams to hosts that nobody has resolved yet wait in the kernel and fill the socket.
+/// Datagrams to hosts that are not resolved yet wait in the kernel and fill the socket.
 #[test]
 fn a_full_socket_says_when_it_has_room() {
     if !enter("kernel::a_full_socket_says_when_it_has_room") {
@@ -283,7 +283,7 @@ fn a_full_socket_says_when_it_has_room() {
     assert_eq!(ready(&ports.rest, Duration::ZERO), 0);
 }
 
-/// How many of one descriptor are readable within some time.
+/// Returns 1 if the port's descriptor becomes readable within `patience`, else 0.
 fn ready(port: &Port, patience: Duration) -> usize {
     let patience = Timespec::try_from(patience).unwrap();
     poll(&mut [PollFd::new(port, PollFlags::IN)], Some(&patience)).unwrap()

@@ -1,10 +1,10 @@
-//! What tests put into their namespaces.
+//! Interfaces that tests use in their namespaces.
 
 use std::process::Command;
 
 use vrdma_lab::namespace::{shell, wait_for_carrier};
 
-/// An interface of this host; every host has one.
+/// Returns the name of an interface of this host; every host has one.
 pub(crate) fn some_interface() -> String {
     let output = Command::new("ip").args(["-o", "link"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -12,7 +12,7 @@ pub(crate) fn some_interface() -> String {
     name.split('@').next().unwrap().to_owned()
 }
 
-/// Two joined Ethernet interfaces, up, with IPv6 silent so that nobody speaks unasked.
+/// Makes two joined Ethernet interfaces, up, without IPv6 so that the host sends nothing unasked.
 pub(crate) fn veth(a: &str, b: &str) {
     shell(&format!(
         "ip link add {a} type veth peer name {b}

@@ -29,14 +29,14 @@ fn frames_are_sorted_and_tags_are_segments() {
         receive(&mut b.rest, 3),
         segments.map(|segment| (segment, plain(1, 2, 7)))
     );
-    // What a port sends is not what it receives, and neither did the other port.
+    // Neither of the sender's ports receives the frames that it sent.
     let mut own = Vec::new();
     drain(&mut a.roce, &mut own);
     drain(&mut a.rest, &mut own);
     assert_eq!(own, []);
 }
 
-/// Shards that only send watch such a port: they have nothing to do with what comes.
+/// Shards that only send watch such a port: incoming frames are not their business.
 #[test]
 fn what_comes_wakes_the_port_that_reads_and_no_sender() {
     if !enter("raw::what_comes_wakes_the_port_that_reads_and_no_sender") {
@@ -59,7 +59,7 @@ fn what_comes_wakes_the_port_that_reads_and_no_sender() {
     assert!(!is_ready(&sender, Duration::ZERO), "nothing waits for room");
 }
 
-/// A packet of a flow whose identifications count up.
+/// Makes a packet of a flow whose identifications count up.
 fn numbered(number: u16, len: usize) -> Vec<u8> {
     let mut frame = roce(1, 2, u32::from(number), len);
     frame[18..20].copy_from_slice(&number.to_be_bytes());
@@ -95,7 +95,7 @@ fn packets_of_a_flow_travel_together() {
     assert_eq!(a.roce.counters().sent_frames, sent.len() as u64);
 }
 
-/// The kernel looks at the length of single packets only.
+/// The kernel only checks the length of single packets.
 #[test]
 fn packets_that_are_too_long_do_not_travel_together() {
     if !enter("raw::packets_that_are_too_long_do_not_travel_together") {

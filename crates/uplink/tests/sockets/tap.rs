@@ -13,7 +13,7 @@ const PEER: [u8; 6] = [0x52, 0x54, 0, 0, 0, 2];
 const ARP: [u8; 2] = [8, 6];
 const IPV4: [u8; 2] = [8, 0];
 
-/// The next frame of this kind; the host says other things unasked.
+/// Returns the next frame of this kind; the host sends other frames unasked.
 fn frame_of(tap: &Tap, kind: [u8; 2]) -> Vec<u8> {
     let mut room = [0; 2048];
     loop {
@@ -55,7 +55,7 @@ fn the_host_speaks_into_a_tap_and_hears_from_it() {
     let mut packet = frame_of(&tap, IPV4);
     assert_eq!(packet[..6], PEER);
     assert!(packet.ends_with(b"there"));
-    // Back to where it came from: addresses and ports change places, so the checksums stay right.
+    // Back to its source: addresses and ports are swapped, so the checksums stay right.
     packet[..12].rotate_left(6);
     packet[26..34].rotate_left(4);
     packet[34..38].rotate_left(2);

@@ -11,7 +11,7 @@ use vrdma_wire::Mac;
 
 const RED: Segment = Segment::Vni(10);
 
-/// A tunnel of that address. The kernel names a port that is free; another test may have taken it before both sockets have it.
+/// Opens a tunnel at an address. The kernel names a free port; another test may take it before both sockets have it.
 fn tunnel(text: &str) -> Ports {
     let local: SocketAddr = text.parse().unwrap();
     loop {
@@ -26,7 +26,7 @@ fn local(port: &Port) -> SocketAddr {
     port.local().unwrap()
 }
 
-/// Two tunnels that know each other.
+/// Makes two tunnels that are peers of each other.
 fn pair(any: &str) -> (Ports, Ports) {
     let (mut a, mut b) = (tunnel(any), tunnel(any));
     a.add_peer(local(&b.roce)).unwrap();
@@ -73,7 +73,7 @@ fn a_learned_station_is_not_flooded() {
     leaves[0].rest.flush();
     receive(&mut hub.rest, 1);
     hub.rest.send(Hop::to(RED), &plain(9, 1, 2));
-    // Another tenant's station of the same address is not the same station.
+    // Another tenant's station with the same address is a different station.
     hub.rest.send(Hop::to(Segment::Vni(11)), &plain(9, 1, 3));
     hub.rest.flush();
     let first = receive(&mut leaves[0].rest, 2);
@@ -105,7 +105,7 @@ fn a_forged_station_is_counted_named_and_draws_nothing_away() {
     let [owner, forger] = leaves.each_ref().map(|leaf| local(&leaf.rest));
     assert_eq!((conflict.peer, conflict.other), (owner, forger));
     hub.rest.send(Hop::to(RED), &plain(9, 1, 7));
-    // To everybody, so that the forger has something to wait for.
+    // A frame to everybody, so that the forger has something to wait for.
     hub.rest.send(Hop::to(RED), &plain(9, 5, 8));
     hub.rest.flush();
     assert_eq!(receive(&mut leaves[0].rest, 2)[0].1, plain(9, 1, 7));
@@ -119,7 +119,7 @@ fn strangers_and_nonsense_are_counted_and_dropped() {
     let stranger = std::net::UdpSocket::bind("127.0.0.2:0").unwrap();
     let whole = [&[8, 0, 0, 0, 0, 0, 10, 0][..], &plain(1, 2, 1)].concat();
     stranger.send_to(&whole, local(&b.rest)).unwrap();
-    // A peer's own address may only be used by the peer, so nonsense comes from a socket in its place.
+    // Only a peer may use its own address, so nonsense comes from a socket in its place.
     drop(a);
     let former = std::net::UdpSocket::bind(peer).unwrap();
     for nonsense in [&[][..], &[8; 7], &[0; 70], &[8, 0, 0, 0, 0, 0, 1, 0, 1, 2]] {
@@ -198,7 +198,7 @@ fn a_tunnel_with_a_key_carries_frames_of_both_ports() {
         assert_eq!(a.roce.mtu(), clear - 32, "{mtu}");
         add(&mut b, &a, Some(KEY));
         meet(&mut a, &mut b);
-        // One by one, in place, from another shard, and what belongs to the other port.
+        // Frames sent one by one, in place, from another shard, and frames that belong to the other port.
         let mut sender = a.roce.sender().unwrap();
         let before = a.roce.counters().sent_bytes;
         a.roce.send(Hop::to(RED), &roce(1, 2, 1, 1000));

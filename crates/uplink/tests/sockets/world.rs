@@ -8,7 +8,7 @@ use vrdma_uplink::{Port, Segment};
 /// How long a frame may take before its test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Frames with their segments, until `wanted` arrived; fails if they do not.
+/// Returns frames with their segments, once `wanted` have arrived; fails if they do not.
 pub(crate) fn receive(port: &mut Port, wanted: usize) -> Vec<(Segment, Vec<u8>)> {
     let end = Instant::now() + PATIENCE;
     let mut frames = Vec::new();
@@ -26,14 +26,14 @@ pub(crate) fn receive(port: &mut Port, wanted: usize) -> Vec<(Segment, Vec<u8>)>
     frames
 }
 
-/// Whether a port has something for who watches it, by then.
+/// Whether a port's descriptor becomes ready within a time.
 pub(crate) fn is_ready(port: &Port, patience: Duration) -> bool {
     let timeout = Timespec::try_from(patience).unwrap();
     let mut watched = [PollFd::new(port, PollFlags::IN)];
     poll(&mut watched, Some(&timeout)).unwrap() > 0
 }
 
-/// What is there now; how many arrivals it were.
+/// Takes the frames that are there now. Returns the number of arrivals.
 pub(crate) fn drain(port: &mut Port, frames: &mut Vec<(Segment, Vec<u8>)>) -> usize {
     let mut sink = |received: vrdma_uplink::Received<'_>| {
         frames.push((received.segment, received.frame.to_vec()));
@@ -44,7 +44,7 @@ pub(crate) fn drain(port: &mut Port, frames: &mut Vec<(Segment, Vec<u8>)>) -> us
         .sum()
 }
 
-/// An Ethernet frame with a number, of a type that no stack answers.
+/// Makes an Ethernet frame with a number, of a type that no stack answers.
 pub(crate) fn plain(from: u8, to: u8, number: u32) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 0x88, 0xb5];
     frame.extend(number.to_be_bytes());
@@ -52,7 +52,7 @@ pub(crate) fn plain(from: u8, to: u8, number: u32) -> Vec<u8> {
     frame
 }
 
-/// A frame that looks like RoCEv2 down to the UDP port.
+/// Makes a frame that looks like RoCEv2 down to the UDP port.
 pub(crate) fn roce(from: u8, to: u8, number: u32, len: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 0x08, 0];
     let ip_len = (len - 14) as u16;

@@ -1,7 +1,7 @@
-//! Which of a client's file systems keep their files in memory: `/proc/PID/mountinfo`.
+//! Tells which of a client's file systems keep their files in memory, from `/proc/PID/mountinfo`.
 //!
-//! A mapped file holds its file system, so the number of its device is nobody else's meanwhile; and what
-//! is mounted is the kernel's word, not the client's.
+//! A mapped file keeps its file system, so no other file system gets its device number meanwhile; and the list of
+//! mounts comes from the kernel, not from the client.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -14,7 +14,7 @@ use super::FromStart;
 /// File systems whose pages come, or fault, at once.
 const IN_MEMORY: [&str; 2] = ["tmpfs", "hugetlbfs"];
 
-/// In containers a tmpfs there holds devices, whose pages are their drivers' business.
+/// In containers a tmpfs at this path holds devices, whose pages are up to their drivers.
 const DEVICES: &str = "/dev";
 
 /// The mounts that a client sees.
@@ -22,19 +22,19 @@ const DEVICES: &str = "/dev";
 pub(super) struct Mounts(File);
 
 impl Mounts {
-    /// Of `pid`, if we may look.
+    /// Opens the list of `pid`, if the kernel permits it.
     pub(super) fn of(pid: Pid) -> Option<Self> {
         let path = format!("/proc/{}/mountinfo", pid.as_raw_nonzero());
         File::open(path).ok().map(Self)
     }
 
-    /// Those of a list.
+    /// Takes the mounts from a list.
     #[cfg(feature = "fuzz")]
     pub(super) fn listed(list: File) -> Self {
         Self(list)
     }
 
-    /// Whether a device's files are in memory, and nothing but files.
+    /// Whether all files on a device are in memory, and none of them stands for a device.
     pub(super) fn are_in_memory(&self, device: Dev) -> bool {
         let lines = BufReader::new(FromStart::of(&self.0)).lines();
         let mut found = false;

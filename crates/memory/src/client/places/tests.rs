@@ -25,7 +25,7 @@ fn mapped(file: impl AsFd) -> u64 {
     at.unwrap() as u64
 }
 
-/// Both ways to find out agree.
+/// Asserts that both ways to find out agree.
 fn cannot_stall(places: &Places, at: u64) -> bool {
     let listed = places.listed(at, at + LENGTH as u64);
     match places.asked(at, at + LENGTH as u64) {
@@ -43,7 +43,7 @@ fn memory_is_at_hand_and_other_files_are_not() {
     assert!(cannot_stall(&places, nothing.unwrap() as u64));
     let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
     assert!(cannot_stall(&places, mapped(&file)));
-    // Its node lies on a file system without a block device, like a FUSE file.
+    // `/dev/zero` lies on a file system without a block device, like a FUSE file.
     let strange = File::open("/dev/zero").unwrap();
     assert!(!cannot_stall(&places, mapped(&strange)));
 }

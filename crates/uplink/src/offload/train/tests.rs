@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::offload::{NOTHING, finish};
 
-/// A RoCEv2 frame as the engine makes it.
+/// Makes a RoCEv2 frame like the engine's.
 fn frame(v6: bool, identification: u16, payload: &[u8]) -> Vec<u8> {
     let udp = (UDP_LEN + payload.len()) as u16;
     let mut frame = vec![2; 12];
@@ -27,7 +27,7 @@ fn frame(v6: bool, identification: u16, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The message that goes to the kernel for frames of one length, the last one perhaps shorter.
+/// Returns the message that goes to the kernel for frames of one length, the last one perhaps shorter.
 fn message(frames: &[Vec<u8>]) -> Vec<u8> {
     let waiting: Vec<u8> = frames
         .iter()
@@ -40,7 +40,7 @@ fn message(frames: &[Vec<u8>]) -> Vec<u8> {
 }
 
 proptest! {
-    /// What is joined, carried as it is and cut again is what was sent.
+    /// Frames that are joined, carried unchanged and cut again are the frames that were sent.
     #[test]
     fn trains_arrive_as_their_packets(
         v6: bool,
@@ -64,7 +64,7 @@ proptest! {
         prop_assert_eq!(packets, frames);
     }
 
-    /// A UDP checksum completed by a network card is right.
+    /// A UDP checksum that a network card completes is right.
     #[test]
     fn sums_are_left_to_be_completed(v6: bool, payload in prop::collection::vec(any::<u8>(), 70..300)) {
         let mut message = message(&[frame(v6, 1, &payload)]);
