@@ -16,7 +16,7 @@ pub enum DoorbellMode {
     /// Pages of user doorbells are shared memory: no exit to QEMU, no message.
     #[default]
     Mapped,
-    /// Every doorbell is a message. Slow; for finding faults.
+    /// Every doorbell is a message: slow, and for finding faults.
     Trapped,
 }
 
@@ -41,7 +41,7 @@ impl FromStr for DoorbellMode {
     }
 }
 
-/// Who uses an adapter.
+/// Kind of an adapter's users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AdapterKind {
@@ -85,34 +85,35 @@ pub struct AdapterRequest {
     pub name: Name,
     /// An existing port group.
     pub portgroup: Name,
-    /// Unique among adapters; one derived from the name when absent.
+    /// Unique among adapters; derived from the name when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac: Option<MacAddress>,
-    /// How doorbells arrive; of a VM's adapter.
+    /// How doorbells arrive; only for a VM's adapter.
     #[serde(default)]
     pub doorbells: DoorbellMode,
-    /// Who uses it.
+    /// Kind of its users.
     #[serde(default)]
     pub kind: AdapterKind,
-    /// IP address of an adapter of processes; a link-local one (169.254.0.0/16) when absent. A TAP's
-    /// interface gets it in a network of 24 bits (IPv6: 64), or none. A VM's guest is kept to those that are
-    /// stated, and they to that guest; or to the first that it uses.
+    /// IP address of a process adapter; a link-local one (169.254.0.0/16) when absent. A TAP's interface gets it in a
+    /// network of 24 bits (IPv6: 64), or none. A VM's guest may use only the stated addresses, and nobody else may use
+    /// them; or it may use only the first ones that it uses.
     #[serde(default, skip_serializing_if = "Addresses::is_empty")]
     pub ip: Addresses,
-    /// The shard that serves it; that with the fewest adapters when absent. A TAP has none.
+    /// The shard that serves it; the one with the fewest adapters when absent. A TAP has none.
     #[serde(
         default,
         deserialize_with = "crate::shard::stated",
         skip_serializing_if = "Option::is_none"
     )]
     pub shard: Option<u16>,
-    /// Its VM is on another host, from which it may come by a migration; until then that host has its addresses.
+    /// Whether its VM is on another host, from which it may come by a migration; until then that host has its
+    /// addresses.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub away: bool,
-    /// The most that it sends and receives.
+    /// Limits and guarantees of its traffic.
     #[serde(flatten)]
     pub limits: Limits,
-    /// What its turns weigh beside those of others of its port group and shard.
+    /// Weight of its turns beside those of others of its port group and shard.
     #[serde(default, skip_serializing_if = "is_default")]
     pub weight: Weight,
     /// Users that may use it besides the daemon's own. With neither users nor groups, those of its port
@@ -124,23 +125,23 @@ pub struct AdapterRequest {
     pub groups: Vec<UnixName>,
 }
 
-/// A change of an adapter. What is absent stays as it is.
+/// A change of an adapter. Values that are absent stay as they are.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdapterChange {
-    /// The most that it sends and receives.
+    /// Changes of its limits and guarantees.
     #[serde(flatten)]
     pub limits: LimitsChange,
-    /// What its turns weigh from now on.
+    /// Weight of its turns from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<Weight>,
-    /// Addresses that a VM's guest is kept to from now on, in place of all before; with none, it may take any.
+    /// Addresses that a VM's guest may use from now on, in place of all earlier ones; with none, it may use any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip: Option<Addresses>,
-    /// Users that may use it from now on, in place of all before. What is open stays open.
+    /// Users that may use it from now on, in place of all earlier ones. Contexts that are open stay open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<Vec<UnixName>>,
-    /// Groups whose members may, in place of all before.
+    /// Groups whose members may use it, in place of all earlier ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub groups: Option<Vec<UnixName>>,
 }
@@ -152,40 +153,41 @@ pub struct Adapter {
     pub name: Name,
     /// The port group it is plugged into.
     pub portgroup: Name,
-    /// The address of its Ethernet port; its RDMA identity follows from it.
+    /// The address of its Ethernet port; its RDMA identity is derived from it.
     pub mac: MacAddress,
     /// How doorbells arrive.
     pub doorbells: DoorbellMode,
     /// Whether it outlives the daemon.
     pub origin: Origin,
-    /// Who uses it.
+    /// Kind of its users.
     #[serde(default)]
     pub kind: AdapterKind,
-    /// Its IP address; of a VM's adapter, those that its guest is kept to.
+    /// Its IP address; for a VM's adapter, the addresses that its guest may use.
     #[serde(default, skip_serializing_if = "Addresses::is_empty")]
     pub ip: Addresses,
-    /// For QEMU's `vfio-user-pci`; of a VM's adapter.
+    /// Socket for QEMU's `vfio-user-pci`; only for a VM's adapter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vfio_user_socket: Option<PathBuf>,
-    /// For QEMU's `-netdev stream`; of a VM's adapter.
+    /// Socket for QEMU's `-netdev stream`; only for a VM's adapter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ethernet_socket: Option<PathBuf>,
-    /// For programs that shall reach this adapter only; of an adapter of processes.
+    /// Socket for programs that are to reach this adapter only; only for a process adapter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process_socket: Option<PathBuf>,
     /// The shard that serves it now; absent for a TAP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<u16>,
-    /// Its VM is on another host, from which it may come by a migration; until then that host has its addresses.
+    /// Whether its VM is on another host, from which it may come by a migration; until then that host has its
+    /// addresses.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub away: bool,
-    /// The most that it sends and receives.
+    /// Limits and guarantees of its traffic.
     #[serde(flatten)]
     pub limits: Limits,
-    /// What its turns weigh beside those of others of its port group and shard.
+    /// Weight of its turns beside those of others of its port group and shard.
     #[serde(default, skip_serializing_if = "is_default")]
     pub weight: Weight,
-    /// Users that may use it besides the daemon's own: its own ones, or those of its port group.
+    /// Users that may use it besides the daemon's own: those named for it, or else those of its port group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub users: Vec<UnixName>,
     /// Groups whose members may use it.

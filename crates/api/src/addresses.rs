@@ -8,28 +8,28 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::name::shortened;
 
-/// What stands for addresses that are learned.
+/// The word for addresses that are learned.
 const LEARN: &str = "learn";
 
-/// Why it is in no list.
+/// Why the word is not allowed in a list.
 const NOT_ALONE: &str =
     "\"learn\" stands alone: write it without brackets, or addresses and no \"learn\"";
 
-/// None, one, or several IP addresses, in the order in which they were stated. One is written as a text and
-/// several as a list. Or those that a VM's guest uses first, written `learn`.
+/// No, one, or several IP addresses, in the order in which they were stated, or those that a VM's guest uses first. One
+/// address is written as a text, several as a list, and learned ones as `learn`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Addresses {
-    /// These.
+    /// These addresses.
     Stated(Vec<IpAddr>),
     /// One IPv4 and one IPv6 address, the first that the guest uses.
     Learned,
 }
 
 impl Addresses {
-    /// Most that one adapter can be kept to: every frame of its guest is compared with all of them.
+    /// Most addresses of one adapter: every frame of its guest is compared with all of them.
     pub const MAX: usize = 16;
 
-    /// All that are stated.
+    /// Returns the stated addresses.
     pub fn as_slice(&self) -> &[IpAddr] {
         match self {
             Self::Stated(all) => all,
@@ -37,7 +37,7 @@ impl Addresses {
         }
     }
 
-    /// Whether nothing is said.
+    /// Whether no addresses are stated and none are learned.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Stated(all) if all.is_empty())
     }

@@ -1,11 +1,11 @@
-//! Guarantees beside limits: nobody is guaranteed more than it may have.
+//! Checks guarantees against limits: no guarantee may exceed its limit.
 
 use std::fmt;
 
 use crate::Limits;
 
 impl Limits {
-    /// The first guarantee that is more than its limit lets pass.
+    /// Returns the first guarantee that exceeds its limit.
     pub fn contradiction(&self) -> Option<Contradiction> {
         let bits = [
             (Guarantee::Out, self.guarantee_out, self.limit_out),
@@ -52,7 +52,7 @@ pub enum Guarantee {
 }
 
 impl Guarantee {
-    /// What the names of the guarantee and of its limit end with.
+    /// Returns the common end of the names of the guarantee and its limit.
     const fn suffix(self) -> &'static str {
         match self {
             Self::Out => "out",
@@ -63,10 +63,10 @@ impl Guarantee {
     }
 }
 
-/// A guarantee that is more than its limit.
+/// A guarantee that exceeds its limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Contradiction {
-    /// Which.
+    /// The guarantee.
     pub of: Guarantee,
     guarantee: String,
     limit: String,

@@ -1,19 +1,19 @@
-//! Where the parts of vRDMA lie beside each other: in a build, and installed under one prefix.
+//! Places of vRDMA's parts relative to each other: in a build, and installed under one prefix.
 
 use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// The library's name, which is also that of the system's.
+/// The library's name, which is the same as that of the system's library.
 const LIBRARY: &str = "libibverbs.so.1";
 
-/// Where the library is, seen from the folder of the programs.
+/// Folders of the library, relative to that of the programs.
 const LIBRARY_FOLDERS: &[&str] = &["lib", ".", "../lib/vrdma", "../lib"];
 
-/// Our libibverbs: the one named, by its file or its folder, or the one beside the running program.
+/// Finds our libibverbs: the named one, by its file or its folder, or the one beside the running program.
 ///
 /// # Errors
-/// A sentence that says what to do.
+/// A sentence that says what the user can do.
 pub fn library(named: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(named) = named {
         let path = match named.is_dir() {
@@ -33,10 +33,10 @@ pub fn library(named: Option<&Path>) -> Result<PathBuf, String> {
     })
 }
 
-/// A program of ours: beside the running one, or in the folders of PATH.
+/// Finds one of our programs: beside the running one, or in the folders of PATH.
 ///
 /// # Errors
-/// A sentence that says where it was looked for.
+/// A sentence that says which places were searched.
 pub fn program(name: &str) -> Result<PathBuf, String> {
     let running = running()?;
     let path = env::var_os("PATH").unwrap_or_default();

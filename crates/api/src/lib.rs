@@ -1,4 +1,4 @@
-//! The control API of `vrdmad`: what travels as JSON over its Unix socket.
+//! The control API of `vrdmad`: the JSON that is sent over its Unix socket.
 //!
 //! HTTP/1.1 on a socket that only the daemon's user can open. Every answer other than 2xx carries an
 //! [`ApiError`]. Requests refuse unknown fields; answers may grow fields, and clients ignore those
@@ -30,28 +30,28 @@
 //! | `POST /v1/adapters/NAME/move` | [`MoveRequest`] | [`Adapter`] |
 //! | `POST /v1/adapters/NAME/hold` | - | an empty body without an end: the adapter goes with the connection |
 //! | `POST /v1/adapters/NAME/trace` | - | packets on the wire since the last such request, see below |
-//! | `POST /v1/adapters/NAME/track` | - | [`TrackedAdapter`]: the pages that it writes are noted |
-//! | `GET /v1/adapters/NAME/written` | - | [`WrittenMemory`] of an adapter since it is tracked |
-//! | `POST /v1/adapters/NAME/freeze` | [`FreezeRequest`], or nothing | the context of an adapter that does nothing any more, as bytes |
-//! | `POST /v1/adapters/NAME/expect` | - | [`Destination`]: where another daemon may bring the adapter's context, once |
+//! | `POST /v1/adapters/NAME/track` | - | [`TrackedAdapter`]: the pages that it writes are tracked |
+//! | `GET /v1/adapters/NAME/written` | - | [`WrittenMemory`] of an adapter since it was tracked |
+//! | `POST /v1/adapters/NAME/freeze` | [`FreezeRequest`], or nothing | bytes: the context of the adapter, now frozen |
+//! | `POST /v1/adapters/NAME/expect` | - | [`Destination`]: another daemon may bring the context there, once |
 //! | `POST /v1/adapters/NAME/reach` | [`Destination`] | nothing: the daemon there answers, and expects the context |
-//! | `POST /v1/adapters/NAME/hand-over` | [`HandOverRequest`] | [`HandedOverContext`]: frozen, and its context is there |
-//! | `POST /v1/adapters/NAME/resend` | - | [`WrittenMemory`] of a frozen adapter, which QEMU sends as if the guest had written it |
-//! | `POST /v1/adapters/NAME/save` | - | the same of an adapter that goes on at once |
-//! | `POST /v1/adapters/NAME/thaw` | - | nothing: it goes on as if nothing had been |
-//! | `POST /v1/adapters/NAME/release` | - | nothing: the frozen adapter is another daemon's |
+//! | `POST /v1/adapters/NAME/hand-over` | [`HandOverRequest`] | [`HandedOverContext`]: frozen, its context is there |
+//! | `POST /v1/adapters/NAME/resend` | - | [`WrittenMemory`] of a frozen adapter: QEMU sends it as the guest's |
+//! | `POST /v1/adapters/NAME/save` | - | the context of a tracked adapter, which goes on at once |
+//! | `POST /v1/adapters/NAME/thaw` | - | nothing: the adapter goes on as if nothing had happened |
+//! | `POST /v1/adapters/NAME/release` | - | nothing: the frozen adapter is another daemon's now |
 //! | `PUT /v1/adapters/NAME/context` | a context | [`ArrivedContext`] |
 //! | `GET /v1/adapters/NAME/context` | - | [`ArrivedContext`], if the adapter can be restored, or was |
 //! | `DELETE /v1/adapters/NAME/context` | - | nothing |
-//! | `POST /v1/adapters/NAME/restore` | [`RestoreRequest`] | nothing: the adapter was made from its context, and does nothing yet |
+//! | `POST /v1/adapters/NAME/restore` | [`RestoreRequest`] | nothing: made from its context, the adapter does nothing yet |
 //! | `GET /v1/adapters/NAME/memory-digest` | - | [`MemoryDigest`] of the guest of a frozen adapter |
-//! | `POST /v1/adapters/NAME/activate` | - | nothing: an adapter that was restored goes on |
+//! | `POST /v1/adapters/NAME/activate` | - | nothing: the restored adapter goes on |
 //!
-//! A trace begins with the first request for it and ends 5 seconds after the last. Its answer is no
-//! JSON but 8 bytes with the number of packets that came too fast, highest first, and then records of
-//! a pcap file (nanoseconds, Ethernet, the host's byte order).
+//! A trace begins with the first request for it and ends 5 seconds after the last. Its answer is not JSON, but 8 bytes
+//! with the number of packets that came too fast, big-endian, and then records of a pcap file (nanoseconds, Ethernet,
+//! the host's byte order).
 //!
-//! This room knows names and shapes only: not who serves them, not what an adapter is made of.
+//! This room knows only names and data types: not which thread serves an adapter, nor what an adapter consists of.
 
 #![forbid(unsafe_code)]
 
@@ -117,11 +117,11 @@ pub use usage::{ResourceUsage, Usage, UserUsage};
 /// Why a request was refused: one sentence for a person.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ApiError {
-    /// What is wrong and how to mend it.
+    /// What is wrong and how to correct it.
     pub error: String,
 }
 
-/// Where a port group, adapter, uplink or peer comes from, hence whether it outlives the daemon.
+/// Origin of a port group, adapter, uplink or peer, which decides whether it outlives the daemon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {

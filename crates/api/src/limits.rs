@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::Rate;
 use crate::rate::scaled;
 
-/// What a unit of messages stands for, the largest first.
+/// Units of rates of messages and their values, the largest first.
 const UNITS: [(&str, u64); 3] = [("g", 1_000_000_000), ("m", 1_000_000), ("k", 1000)];
 
 /// Messages a second, at least [`OpsRate::LEAST`].
@@ -19,10 +19,10 @@ const UNITS: [(&str, u64); 3] = [("g", 1_000_000_000), ("m", 1_000_000), ("k", 1
 pub struct OpsRate(NonZeroU64);
 
 impl OpsRate {
-    /// The smallest: a message each 10 ms, so that none waits for longer than programs do.
+    /// The smallest rate: one message every 10 ms, so that none waits for longer than programs do.
     pub const LEAST: u64 = 100;
 
-    /// Messages a second.
+    /// Returns the messages per second.
     pub const fn get(self) -> NonZeroU64 {
         self.0
     }
@@ -31,9 +31,9 @@ impl OpsRate {
 /// Why a text or number is not an [`OpsRate`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NotAnOpsRate {
-    /// It says nothing.
+    /// The text is not a rate.
     Unreadable(String),
-    /// Less than [`OpsRate::LEAST`].
+    /// The rate is less than [`OpsRate::LEAST`].
     TooSmall(String),
 }
 
@@ -99,7 +99,7 @@ impl<'de> Deserialize<'de> for OpsRate {
     }
 }
 
-/// Takes a text with a unit, or a number.
+/// Parser of a text with a unit, or of a number.
 pub(crate) struct TextOrNumber<T> {
     expecting: &'static str,
     value: PhantomData<T>,
@@ -137,16 +137,16 @@ where
     }
 }
 
-/// What the turns of an adapter or a port group weigh beside those of others, 1 to 100.
+/// Weight of the turns of an adapter or a port group beside those of others, 1 to 100.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(into = "u32")]
 pub struct Weight(NonZeroU32);
 
 impl Weight {
-    /// The largest.
+    /// The largest weight.
     pub const MOST: u64 = 100;
 
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> NonZeroU32 {
         self.0
     }
@@ -218,88 +218,88 @@ impl<'de> Deserialize<'de> for Weight {
 }
 
 /// The most that an adapter, or the adapters of a port group together, may send and receive, and the least that they
-/// can send. What is absent has no limit, and no guarantee.
+/// can send and receive. Where a value is absent, there is no limit, or no guarantee.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Limits {
-    /// Bits a second sent.
+    /// Limit on bits sent per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_out: Option<Rate>,
-    /// Bits a second that arrive.
+    /// Limit on bits received per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_in: Option<Rate>,
-    /// Messages a second sent.
+    /// Limit on messages sent per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_out_ops: Option<OpsRate>,
-    /// Messages a second that arrive.
+    /// Limit on messages received per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_in_ops: Option<OpsRate>,
-    /// Bits a second that it can send, whatever others of its shard do.
+    /// Bits per second that it can send, whatever others of its shard do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guarantee_out: Option<Rate>,
-    /// Bits a second that others of its host can send to it, whatever else their shards do.
+    /// Bits per second that others of its host can send to it, whatever else their shards do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guarantee_in: Option<Rate>,
-    /// Messages a second that it can send.
+    /// Messages per second that it can send.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guarantee_out_ops: Option<OpsRate>,
-    /// Messages a second that others of its host can send to it.
+    /// Messages per second that others of its host can send to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guarantee_in_ops: Option<OpsRate>,
 }
 
-/// A change of limits. What is absent stays as it is, and `null` is no limit, or no guarantee.
+/// A change of limits. Values that are absent stay as they are; `null` removes a limit or a guarantee.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct LimitsChange {
-    /// Bits a second sent.
+    /// Limit on bits sent per second.
     #[serde(
         default,
         deserialize_with = "present",
         skip_serializing_if = "Option::is_none"
     )]
     pub limit_out: Option<Option<Rate>>,
-    /// Bits a second that arrive.
+    /// Limit on bits received per second.
     #[serde(
         default,
         deserialize_with = "present",
         skip_serializing_if = "Option::is_none"
     )]
     pub limit_in: Option<Option<Rate>>,
-    /// Messages a second sent.
+    /// Limit on messages sent per second.
     #[serde(
         default,
         deserialize_with = "present",
         skip_serializing_if = "Option::is_none"
     )]
     pub limit_out_ops: Option<Option<OpsRate>>,
-    /// Messages a second that arrive.
+    /// Limit on messages received per second.
     #[serde(
         default,
         deserialize_with = "present",
         skip_serializing_if = "Option::is_none"
     )]
     pub limit_in_ops: Option<Option<OpsRate>>,
-    /// Bits a second that it can send.
+    /// Bits per second that it can send.
     #[serde(
         default,
         deserialize_with = "present",
         skip_serializing_if = "Option::is_none"
     )]
     pub guarantee_out: Option<Option<Rate>>,
-    /// Bits a second that others of its host can send to it.
+    /// Bits per second that others of its host can send to it.
     #[serde(
         default,
         deserialize_with = "present",
         skip_serializing_if = "Option::is_none"
     )]
     pub guarantee_in: Option<Option<Rate>>,
-    /// Messages a second that it can send.
+    /// Messages per second that it can send.
     #[serde(
         default,
         deserialize_with = "present",
         skip_serializing_if = "Option::is_none"
     )]
     pub guarantee_out_ops: Option<Option<OpsRate>>,
-    /// Messages a second that others of its host can send to it.
+    /// Messages per second that others of its host can send to it.
     #[serde(
         default,
         deserialize_with = "present",
@@ -309,7 +309,7 @@ pub struct LimitsChange {
 }
 
 impl LimitsChange {
-    /// The change after which they are these, whatever they were.
+    /// Returns the change that leads to these limits, whatever they were before.
     pub fn to(limits: Limits) -> Self {
         Self {
             limit_out: Some(limits.limit_out),
@@ -325,7 +325,7 @@ impl LimitsChange {
 }
 
 impl Limits {
-    /// What they are after a change.
+    /// Returns the limits after a change.
     pub fn changed(self, change: &LimitsChange) -> Self {
         Self {
             limit_out: change.limit_out.unwrap_or(self.limit_out),
@@ -340,7 +340,7 @@ impl Limits {
     }
 }
 
-/// Tells `null` from nothing.
+/// Tells `null` from an absent value.
 fn present<'de, D, T>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
 where
     D: Deserializer<'de>,

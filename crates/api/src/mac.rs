@@ -14,13 +14,13 @@ use crate::name::shortened;
 pub struct MacAddress([u8; 6]);
 
 impl MacAddress {
-    /// The six bytes in wire order.
+    /// Returns the six bytes in wire order.
     pub const fn octets(self) -> [u8; 6] {
         self.0
     }
 
-    /// A locally administered address that depends on the name only, so that a guest finds the same
-    /// card after every restart.
+    /// Derives a locally administered address from the name alone, so that a guest finds the same card after every
+    /// restart.
     pub fn derived_from(name: &Name) -> Self {
         let [_, _, _, a, b, c, d, e] = fnv1a(name.as_str()).to_be_bytes();
         Self([LOCALLY_ADMINISTERED, a, b, c, d, e])
@@ -30,7 +30,7 @@ impl MacAddress {
 const LOCALLY_ADMINISTERED: u8 = 0x02;
 const GROUP: u8 = 0x01;
 
-/// FNV-1a, 64 bits: stable across releases and machines, which `std`'s hasher does not promise.
+/// Hashes with FNV-1a, 64 bits: stable across releases and machines, which `std`'s hasher does not promise.
 fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -1,12 +1,12 @@
-//! An adapter of a VM that goes to another host.
+//! Migration of a VM's adapter to another host.
 //!
 //! ```text
 //!   source                                   destination
-//!   track   ──► its writes are noted
+//!   track   ──► its writes are tracked
 //!                                            expect: a ticket
 //!   freeze  ──► does nothing; its context ──► PUT context: kept, nothing changes yet
-//!  (hand over ► the same, and its daemon brings the context there, with the ticket)
-//!  (resend  ──► its writes are QEMU's to send, and not in the context)
+//!  (hand over ► the same, but its daemon brings the context there, with the ticket)
+//!  (resend  ──► QEMU sends what it wrote, which is not in the context)
 //!   thaw    ──► goes on                       restore: made from the context, does nothing yet
 //!   release ──► gives up its addresses        activate: goes on where the context left off
 //! ```
@@ -20,109 +20,110 @@ use crate::Ticket;
 /// Words of an MSI-X table: four for each of three vectors (PCI 3.0 section 6.8.2).
 pub const MSIX_TABLE_WORDS: usize = 12;
 
-/// The longest context that a daemon takes: records of an adapter with all objects that it may have, and the
-/// pages that it wrote while it was tracked.
+/// Longest context that a daemon takes: records of an adapter with all objects that it may have, and the pages that it
+/// wrote while it was tracked.
 pub const CONTEXT_BYTES_MAX: usize = 256 << 20;
 
-/// An adapter whose writes are noted.
+/// An adapter whose writes are tracked.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TrackedAdapter {
     /// The device's PCI configuration space, 256 bytes, as the guest has it at this moment.
     pub config_space: Vec<u8>,
 }
 
-/// What a context is to have.
+/// What a context is to contain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FreezeRequest {
-    /// What the adapter wrote stays out of the context: QEMU is to send it.
+    /// Whether pages that the adapter wrote stay out of the context, because QEMU is to send them.
     #[serde(default)]
     pub leaves_pages: bool,
 }
 
-/// Where an adapter's context is expected.
+/// The daemon that expects an adapter's context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Destination {
-    /// Where that daemon listens.
+    /// Address at which that daemon listens.
     pub address: SocketAddr,
-    /// What it expects the context with.
+    /// The ticket with which it expects the context.
     pub ticket: Ticket,
 }
 
-/// Where a context is to go.
+/// The daemon that a context is to be brought to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandOverRequest {
-    /// To which daemon.
+    /// The destination.
     pub to: Destination,
-    /// What the adapter wrote stays out of the context: QEMU is to send it.
+    /// Whether pages that the adapter wrote stay out of the context, because QEMU is to send them.
     #[serde(default)]
     pub leaves_pages: bool,
 }
 
-/// A context that went to another daemon.
+/// A context that was brought to another daemon.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct HandedOverContext {
-    /// How long it is.
+    /// Length of the context.
     pub bytes: u64,
-    /// What that daemon says of it.
+    /// That daemon's report on the context.
     pub arrived: ArrivedContext,
 }
 
 /// Memory of a guest that its adapter wrote while it was tracked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct WrittenMemory {
-    /// In whole pages.
+    /// Bytes of whole pages.
     pub bytes: u64,
 }
 
-/// What a context has, told by the daemon that keeps it.
+/// Content of a context, as reported by the daemon that keeps it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ArrivedContext {
-    /// The device's PCI configuration space, 256 bytes: QEMU's of the destination is to have the same.
+    /// The device's PCI configuration space, 256 bytes: the destination's QEMU is to get the same.
     pub config_space: Vec<u8>,
     /// Records of the device.
     pub records: u64,
     /// Pages that the device wrote.
     pub pages: u64,
-    /// The adapter was made from it, and waits to be activated.
+    /// Whether the adapter was made from it, and waits to be activated.
     #[serde(default)]
     pub restored: bool,
 }
 
-/// What the device needs besides its context.
+/// What is needed to restore the device, besides its context.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RestoreRequest {
-    /// QEMU's MSI-X table of the source, if the guest's driver had switched MSI-X on.
+    /// MSI-X table of the source's QEMU, if the guest's driver had switched MSI-X on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub msix_table: Option<[u32; MSIX_TABLE_WORDS]>,
-    /// Connections end with an error: their other ends have gone on since the context was made.
+    /// Whether connections end with an error, because their other ends have gone on since the context was made.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub end_connections: bool,
-    /// Pages of the guest's memory are still to come (post-copy): of those that the adapter wrote, the context's are written where
-    /// there is a page. The adapter is made when it is activated, and until then what the guest asks of it waits.
+    /// Whether pages of the guest's memory are still to come (post-copy). Of the pages in the context, those that are
+    /// there already are written. The adapter is made when it is activated; until then, accesses of the guest to it
+    /// wait.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub memory_follows: bool,
 }
 
-/// Bytes that a digest of memory is about, or fewer at the end of a range.
+/// Bytes of memory that one digest covers; fewer at the end of a range.
 pub const DIGEST_CHUNK_BYTES: u64 = 1 << 20;
 
-/// What is in a guest's memory, in short: two that are equal have the same bytes, as far as CRC-32 tells.
+/// Digest of a guest's memory: equal digests mean equal bytes, as far as CRC-32 tells.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct MemoryDigest {
-    /// By address.
+    /// Ranges, by address.
     pub ranges: Vec<DigestedRange>,
 }
 
-/// Memory without a gap.
+/// A range of memory without gaps.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DigestedRange {
-    /// Where it is in the guest.
+    /// Guest address of the range.
     pub address: u64,
-    /// How long it is.
+    /// Length of the range.
     pub bytes: u64,
     /// CRC-32 of each [`DIGEST_CHUNK_BYTES`].
     pub digests: Vec<u32>,

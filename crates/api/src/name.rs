@@ -8,22 +8,22 @@ use serde::{Deserialize, Serialize};
 
 /// A name: `[a-z0-9][a-z0-9_.-]{0,31}`.
 ///
-/// It becomes a file name and a part of QEMU options, which is why it can hold no slash, comma,
-/// blank or leading dot. Copies share the text: a host has thousands of adapters, and each name is in many tables.
+/// It becomes a file name and a part of QEMU options, so it can hold no slash, comma, blank or leading dot. Copies
+/// share the text: a host has thousands of adapters, and each name is in many tables.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Name(Arc<str>);
 
 impl Name {
-    /// Longest name in bytes: leaves room for the folder in a Unix socket's path of 107 bytes.
+    /// Longest name in bytes, which leaves room for the folder in a Unix socket's path of 107 bytes.
     pub const BYTES_MAX: usize = 32;
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The text, which is not copied.
+    /// Returns the text without copying it.
     pub fn shared(&self) -> Arc<str> {
         Arc::clone(&self.0)
     }
@@ -43,7 +43,7 @@ impl fmt::Display for NotAName {
     }
 }
 
-/// Errors quote what came in; a hostile one must not flood the log.
+/// Shortens a text that an error quotes: a hostile one must not flood the log.
 pub(crate) fn shortened(text: &str) -> String {
     const SHOWN: usize = 40;
     match text.char_indices().nth(SHOWN) {

@@ -4,14 +4,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a data path thread does while there is nothing to do.
+/// What a data path thread does while there is no work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PollMode {
-    /// It polls on for a moment, naps while guests hold doorbells in memory, else sleeps.
+    /// The thread polls on for a moment, naps while guests hold doorbells in memory, else sleeps.
     #[default]
     Adaptive,
-    /// It never sleeps, as DPDK and SPDK have it: for a core that nobody else uses.
+    /// The thread never sleeps, as with DPDK and SPDK: for a core that nothing else uses.
     Always,
 }
 

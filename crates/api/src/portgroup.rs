@@ -16,7 +16,7 @@ use crate::{AdapterStats, Limits, LimitsChange, Name, Origin, Throttled, UnixNam
 pub struct Vlan(u16);
 
 impl Vlan {
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> u16 {
         self.0
     }
@@ -55,7 +55,7 @@ impl<'de> Deserialize<'de> for Vlan {
     }
 }
 
-/// By hand, so that a text in its place is told what to be instead of "expected i64".
+/// A visitor of our own, so that an error for a text says what to write, instead of "expected i64".
 struct VlanVisitor;
 
 impl Visitor<'_> for VlanVisitor {
@@ -101,7 +101,7 @@ impl fmt::Display for Vlan {
 pub struct Vni(u32);
 
 impl Vni {
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> u32 {
         self.0
     }
@@ -146,7 +146,7 @@ impl<'de> Deserialize<'de> for Vni {
     }
 }
 
-/// As [`VlanVisitor`].
+/// A visitor of our own, as [`VlanVisitor`].
 struct VniVisitor;
 
 impl Visitor<'_> for VniVisitor {
@@ -192,38 +192,38 @@ impl fmt::Display for Vni {
 pub struct PortGroupRequest {
     /// Unique among port groups.
     pub name: Name,
-    /// VLAN of its frames on a raw uplink; they have no tag there without one.
+    /// VLAN of its frames on a raw uplink; without one, they are untagged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<Vlan>,
     /// VXLAN network of its frames in a tunnel. The VLAN's number when absent; a group with neither
     /// stays on its host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vni: Option<Vni>,
-    /// Ethernet cards of guests, and the host's own, may send RoCEv2 frames; only adapters do otherwise.
+    /// Whether Ethernet cards of guests, and the host's own, may send RoCEv2 frames; otherwise only adapters may.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_roce_frames: bool,
-    /// Users that may use those of its adapters that name none themselves.
+    /// Users that may use its adapters that name none themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub users: Vec<UnixName>,
-    /// Groups whose members may.
+    /// Groups whose members may use those adapters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<UnixName>,
-    /// The most that its adapters send and receive together.
+    /// Limits and guarantees of its adapters together.
     #[serde(flatten)]
     pub limits: Limits,
-    /// What the turns of all its adapters weigh beside those of other port groups of a shard.
+    /// Weight of the turns of all its adapters beside those of other port groups of a shard.
     #[serde(default, skip_serializing_if = "is_default")]
     pub weight: Weight,
 }
 
-/// A change of a port group. What is absent stays as it is.
+/// A change of a port group. Values that are absent stay as they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PortGroupChange {
-    /// The most that its adapters send and receive together.
+    /// Changes of the limits and guarantees of its adapters together.
     #[serde(flatten)]
     pub limits: LimitsChange,
-    /// What the turns of all its adapters weigh from now on.
+    /// Weight of the turns of all its adapters from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<Weight>,
 }
@@ -233,59 +233,59 @@ pub struct PortGroupChange {
 pub struct PortGroup {
     /// Unique among port groups.
     pub name: Name,
-    /// VLAN of its frames on a raw uplink; they have no tag there without one.
+    /// VLAN of its frames on a raw uplink; without one, they are untagged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<Vlan>,
     /// VXLAN network of its frames in a tunnel. The VLAN's number when absent; a group with neither
     /// stays on its host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vni: Option<Vni>,
-    /// Ethernet cards of guests, and the host's own, may send RoCEv2 frames; only adapters do otherwise.
+    /// Whether Ethernet cards of guests, and the host's own, may send RoCEv2 frames; otherwise only adapters may.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_roce_frames: bool,
     /// Whether it outlives the daemon.
     pub origin: Origin,
     /// Its adapters, by name.
     pub adapters: Vec<Name>,
-    /// Users that may use those of its adapters that name none themselves.
+    /// Users that may use its adapters that name none themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub users: Vec<UnixName>,
-    /// Groups whose members may.
+    /// Groups whose members may use those adapters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<UnixName>,
-    /// The most that its adapters send and receive together.
+    /// Limits and guarantees of its adapters together.
     #[serde(flatten)]
     pub limits: Limits,
-    /// What the turns of all its adapters weigh beside those of other port groups of a shard.
+    /// Weight of the turns of all its adapters beside those of other port groups of a shard.
     #[serde(default, skip_serializing_if = "is_default")]
     pub weight: Weight,
-    /// How limits held up what its adapters send: theirs and its own.
+    /// Waits of its adapters' messages for limits: those of the adapters and of the port group.
     #[serde(default)]
     pub throttled: Throttled,
-    /// The same of who sends to them.
+    /// The same for messages to its adapters.
     #[serde(default)]
     pub throttled_in: Throttled,
     /// Packets for them that were dropped because of limits.
     #[serde(default)]
     pub over_limit: u64,
-    /// What was thrown away. It has to be counted by the data path: absent from lists and from answers to changes,
-    /// and while a thread of the data path does not answer.
+    /// Drops. The data path has to count them: absent from lists and from answers to changes, and while a thread of the
+    /// data path does not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drops: Option<PortGroupDrops>,
 }
 
-/// What was thrown away in a port group, by reason; a reason that never happened is absent.
+/// Drops in a port group, by reason; a reason that never occurred is absent.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct PortGroupDrops {
-    /// What its adapters count, of those that it has now, and what uplinks dropped for it that none of them got. The
-    /// latter begins anew once the group has no adapter.
+    /// Drops counted by its present adapters, and drops of uplinks of packets for the group that reached none of them.
+    /// The latter begin anew once the group has no adapter.
     pub rdma: BTreeMap<String, u64>,
-    /// What the Ethernet ports of its adapters count.
+    /// Drops counted by the Ethernet ports of its adapters.
     pub ethernet: BTreeMap<String, u64>,
 }
 
 impl PortGroupDrops {
-    /// Adds what an adapter counts.
+    /// Adds the counters of an adapter.
     pub fn add(&mut self, stats: &AdapterStats) {
         add(&mut self.rdma, &stats.rdma.counters.drops);
         add(&mut self.ethernet, &stats.ethernet.drops);

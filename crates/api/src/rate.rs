@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::limits::TextOrNumber;
 
-/// What a unit stands for, the largest first; `bit` is last, since all end with it.
+/// Units and their values, the largest first; `bit` is last, because all others end with it.
 const UNITS: [(&str, u64); 9] = [
     ("tibit", 1 << 40),
     ("tbit", 1_000_000_000_000),
@@ -26,10 +26,10 @@ const UNITS: [(&str, u64); 9] = [
 pub struct Rate(NonZeroU64);
 
 impl Rate {
-    /// The smallest: a packet of 4096 bytes and its headers takes 84 ms.
+    /// The smallest rate: a packet of 4096 bytes and its headers takes 84 ms.
     pub const LEAST: u64 = 400_000;
 
-    /// Bits a second.
+    /// Returns the bits per second.
     pub const fn bits(self) -> NonZeroU64 {
         self.0
     }
@@ -38,9 +38,9 @@ impl Rate {
 /// Why a text or number is not a [`Rate`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NotARate {
-    /// It says nothing.
+    /// The text is not a rate.
     Unreadable(String),
-    /// Less than [`Rate::LEAST`].
+    /// The rate is less than [`Rate::LEAST`].
     TooSmall(String),
 }
 
@@ -88,11 +88,12 @@ impl FromStr for Rate {
     }
 }
 
-/// Digits, perhaps with a decimal point, times `factor`; `None` if it is no such number or too large.
+/// Parses digits, perhaps with a decimal point, and multiplies by `factor`; `None` if the text is no such number or too
+/// large.
 pub(crate) fn scaled(number: &str, factor: u64) -> Option<u64> {
     let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    // More digits than a unit has do not matter.
+    // Digits beyond the precision of a unit do not matter.
     if !digits(whole) || !digits(part) || part.len() > 12 {
         return None;
     }

@@ -1,4 +1,4 @@
-//! What `vrdma migrate` and the relay that it starts say to each other: a JSON object a line.
+//! Messages between `vrdma migrate` and the relay that it starts: one JSON object per line.
 //!
 //! ```text
 //!   vrdma migrate ── RelayRequest ──► vrdma relay      its end of input means: end
@@ -9,10 +9,10 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a relay at the source is to do.
+/// A request to a relay at the source.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RelayRequest {
-    /// Where the relay at the destination listens.
+    /// Address at which the relay at the destination listens.
     pub to: SocketAddr,
     /// The process of the source's QEMU.
     pub process: u32,
@@ -23,19 +23,19 @@ pub struct RelayRequest {
 /// A block of a VM's memory.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RelayBlock {
-    /// As QEMU calls it.
+    /// Name of the block in QEMU.
     pub name: String,
-    /// Its length.
+    /// Length of the block.
     pub bytes: u64,
-    /// Bytes of the host's pages that it is made of.
+    /// Bytes of one of the host's pages that the block consists of.
     pub page_bytes: u64,
-    /// Where it is mapped in the source's QEMU.
+    /// Address at which the source's QEMU has mapped it.
     pub source: u64,
-    /// Where it is mapped in the destination's.
+    /// Address at which the destination's QEMU has mapped it.
     pub destination: u64,
 }
 
-/// What that relay tells.
+/// A report of that relay.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RelayTold {
@@ -43,13 +43,13 @@ pub enum RelayTold {
     Ready {
         /// QEMU's migration URI at the source.
         source: String,
-        /// The one at the destination.
+        /// QEMU's migration URI at the destination.
         destination: String,
         /// A file that QEMU may write its stream into instead.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         file: Option<String>,
     },
-    /// All went over.
+    /// Everything has been transferred.
     Done {
         /// Pages that were placed.
         pages: u64,
@@ -59,9 +59,9 @@ pub enum RelayTold {
         #[serde(default)]
         processor_ms: u64,
     },
-    /// It has ended.
+    /// The relay has ended with a failure.
     Failed {
-        /// A sentence.
+        /// The reason, as a sentence.
         why: String,
     },
 }

@@ -8,22 +8,22 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// One shard.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ShardStatus {
-    /// The core that it has for itself, if it was given one.
+    /// The core that it has to itself, if it was given one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<u32>,
-    /// How many adapters it serves.
+    /// Number of adapters that it serves.
     pub adapters: u32,
-    /// Part of the last second in which it had something to do, in percent.
+    /// Part of the last second in which it had work, in percent.
     pub busy_percent: u8,
     /// Units, answers and packets that it has handed to other shards since the daemon started.
     pub transfers: u64,
-    /// How long it has made no turn although it was woken, in milliseconds; what it knows of its adapters is
-    /// not told meanwhile.
+    /// How long it has made no turn although it was woken, in milliseconds; meanwhile, what it knows of its adapters is
+    /// not reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silent_ms: Option<u64>,
 }
 
-/// Where an adapter shall go.
+/// The shard that an adapter is to move to.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MoveRequest {
@@ -32,19 +32,19 @@ pub struct MoveRequest {
     pub shard: u16,
 }
 
-/// The number of a shard.
+/// Parses the number of a shard.
 fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u16, D::Error> {
     from.deserialize_u16(NumberVisitor)
 }
 
-/// The same where it may be missing; of a field with a default.
+/// The same for a number that may be missing, in a field with a default.
 pub(crate) fn stated<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u16>, D::Error> {
     number(from).map(Some)
 }
 
 struct NumberVisitor;
 
-/// By hand, so that whoever writes something else is told what to write instead of "expected u16".
+/// A visitor of our own, so that an error says what to write, instead of "expected u16".
 impl Visitor<'_> for NumberVisitor {
     type Value = u16;
 

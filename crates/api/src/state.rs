@@ -1,10 +1,10 @@
-//! What an adapter is made of at the moment, for bug reports: no keys, no addresses of memory, no payload.
+//! The objects of an adapter at one moment, for bug reports: no keys, no addresses of memory, no payload.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Name, RdmaStats};
 
-/// Objects of one kind that are told of, the most; `rdma.objects` has how many there are.
+/// Most objects of one kind that are listed; `rdma.objects` has their number.
 pub const OBJECTS_TOLD_MAX: usize = 1024;
 
 /// An adapter at one moment.
@@ -14,7 +14,7 @@ pub struct AdapterState {
     pub name: Name,
     /// Its state, addresses and counters.
     pub rdma: RdmaStats,
-    /// What it has.
+    /// Its objects.
     #[serde(flatten)]
     pub objects: ObjectStates,
 }
@@ -41,28 +41,28 @@ pub struct QpState {
     pub service: String,
     /// `reset`, `init`, `rtr`, `rts`, `sqd`, `sqe` or `err`.
     pub state: String,
-    /// The program of the guest, or the client, whose it is; 0 is the guest's kernel.
+    /// The guest's program, or the client, that owns it; 0 is the guest's kernel.
     pub owner: u32,
-    /// Where its sends complete.
+    /// CQ of its sends.
     pub send_cq: u32,
-    /// Where its receives complete.
+    /// CQ of its receives.
     pub recv_cq: u32,
-    /// Where its receives come from, if not from its own queue.
+    /// Shared receive queue that its receives come from, if not from its own queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub srq: Option<u32>,
     /// The GID that it is connected to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
-    /// And the queue pair there.
+    /// The queue pair there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_number: Option<u32>,
-    /// Bytes of payload of a packet.
+    /// Most bytes of payload in a packet.
     pub mtu: u32,
     /// First PSN that the peer is not known to have executed.
     pub unacked_psn: u32,
     /// PSN of the next packet.
     pub next_psn: u32,
-    /// PSN that the peer's next request has.
+    /// PSN expected of the peer's next request.
     pub expected_psn: u32,
     /// Messages completed for the peer, modulo 2^24.
     pub msn: u32,
@@ -70,9 +70,9 @@ pub struct QpState {
     pub sends: u32,
     /// Receives that the adapter has fetched from its own queue.
     pub receives: u32,
-    /// Times gone back since the last progress.
+    /// Retries since the last progress.
     pub retries: u8,
-    /// Unready receivers met since the last progress.
+    /// RNR retries since the last progress.
     pub rnr_retries: u8,
 }
 
@@ -81,9 +81,9 @@ pub struct QpState {
 pub struct CqState {
     /// Its number.
     pub number: u32,
-    /// As that of a queue pair.
+    /// As for a queue pair.
     pub owner: u32,
-    /// It overflowed or could not be written.
+    /// Whether it overflowed or could not be written.
     pub failed: bool,
 }
 
@@ -92,13 +92,13 @@ pub struct CqState {
 pub struct SrqState {
     /// Its number.
     pub number: u32,
-    /// As that of a queue pair.
+    /// As for a queue pair.
     pub owner: u32,
     /// Its protection domain.
     pub pd: u32,
-    /// Receives below which an event is due; 0 for never.
+    /// Number of receives below which an event is due; 0 for never.
     pub limit: u32,
-    /// It could not be read.
+    /// Whether it could not be read.
     pub failed: bool,
     /// Receives that the adapter has fetched from it.
     pub receives: u32,
@@ -107,7 +107,7 @@ pub struct SrqState {
 /// A memory region or window.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct MrState {
-    /// Its place in the adapter's table, which its keys do not tell.
+    /// Its index in the adapter's table, which its keys do not reveal.
     pub slot: u32,
     /// Its protection domain.
     pub pd: u32,
@@ -115,8 +115,8 @@ pub struct MrState {
     pub kind: String,
     /// Bytes.
     pub bytes: u64,
-    /// Of `local-write`, `remote-write`, `remote-read`, `remote-atomic`, `bind-window`.
+    /// Rights among `local-write`, `remote-write`, `remote-read`, `remote-atomic`, `bind-window`.
     pub access: Vec<String>,
-    /// There is memory behind it; not with fast-register regions and windows that are not bound.
+    /// Whether there is memory behind it; not for fast-register regions and windows that are not bound.
     pub valid: bool,
 }

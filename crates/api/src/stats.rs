@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Name;
 
-/// Everything that is counted for one adapter.
+/// All counters of one adapter.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct AdapterStats {
     /// The adapter.
@@ -21,59 +21,59 @@ pub struct AdapterStats {
 /// The PVRDMA function of an adapter.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct RdmaStats {
-    /// A QEMU is connected to the vfio-user socket, or a process has the adapter open.
+    /// Whether a QEMU is connected to the vfio-user socket, or a process has the adapter open.
     pub guest_connected: bool,
-    /// Processes that have it open, each with one or more of the contexts in `objects`; absent for an
-    /// adapter that is not of processes.
+    /// Processes that have it open, each with one or more of the contexts in `objects`; absent unless this is a process
+    /// adapter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<u32>,
-    /// What the device is doing, in the words of the device: `reset`, `active` and so on.
+    /// The device's state, in its own words: `reset`, `active` and so on.
     pub state: String,
-    /// Version of the guest's driver, once it has said so.
+    /// Version of the guest's driver, once it has reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver_version: Option<u32>,
     /// GIDs that the guest has bound.
     #[serde(default)]
     pub gids: Vec<String>,
-    /// Addresses that the guest has used first, if its adapter learns them: it is kept to these.
+    /// Addresses that the guest has used first, if its adapter learns them: the guest may use only these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub learned: Vec<IpAddr>,
     /// Live objects.
     pub objects: ObjectCounts,
-    /// How registered memory of processes is reached; absent for an adapter that is not of processes.
+    /// How registered memory of processes is reached; absent unless this is a process adapter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regions: Option<RegionCounts>,
-    /// `rdma_cm` services that processes offer here; a guest's are its kernel's business.
+    /// `rdma_cm` services that processes offer here; those of a guest are known to its kernel only.
     #[serde(default)]
     pub listeners: u32,
-    /// Calls to those that wait for an answer, or for their caller.
+    /// Calls to these services that wait for an answer, or for their caller.
     #[serde(default)]
     pub half_open_calls: u32,
-    /// Calls that were refused for want of room.
+    /// Calls that were refused for lack of room.
     #[serde(default)]
     pub refused_calls: u64,
-    /// How limits held up what it sends.
+    /// Waits of its messages for limits.
     #[serde(default)]
     pub throttled: Throttled,
-    /// The same of who sends to it.
+    /// The same for messages to it.
     #[serde(default)]
     pub throttled_in: Throttled,
     /// Traffic.
     pub counters: RdmaCounters,
-    /// Lines about its guest or programs that the log was not told, since there were too many.
+    /// Lines about its guest or programs that were left out of the log, because there were too many.
     #[serde(default)]
     pub log_lines_left_out: u64,
-    /// What is wrong with the guest's set-up: a sentence.
+    /// A sentence about what is wrong with the guest's set-up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
 }
 
-/// How often and how long somebody with something to send has waited for a limit.
+/// How often and how long senders have waited for a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Throttled {
-    /// How often.
+    /// Number of waits.
     pub times: u64,
-    /// Microseconds in all.
+    /// Microseconds in total.
     pub us: u64,
 }
 
@@ -101,9 +101,10 @@ pub struct RegionCounts {
     pub mapped: u32,
     /// Ordinary memory that the library has moved into a file, which the daemon maps.
     pub adopted: u32,
-    /// The same, but for what is no whole page at the edges.
+    /// The same, except for parts of pages at the edges.
     pub adopted_in_part: u32,
-    /// By their addresses, which takes system calls, by why they were not adopted; a reason that there is none of is absent.
+    /// Memory reached by its addresses, which takes system calls, by the reason why it was not adopted; a reason
+    /// without regions is absent.
     pub by_address: BTreeMap<String, u32>,
 }
 
@@ -112,19 +113,19 @@ pub struct RegionCounts {
 pub struct RdmaCounters {
     /// Messages sent as requester.
     pub tx_messages: u64,
-    /// Payload bytes of those.
+    /// Payload bytes of these messages.
     pub tx_bytes: u64,
-    /// Messages taken as responder.
+    /// Messages received as responder.
     pub rx_messages: u64,
-    /// Payload bytes of those.
+    /// Payload bytes of these messages.
     pub rx_bytes: u64,
     /// Requests sent again.
     pub retries: u64,
-    /// Negative acknowledgements given.
+    /// Negative acknowledgements sent.
     pub naks_sent: u64,
-    /// Negative acknowledgements got.
+    /// Negative acknowledgements received.
     pub naks_received: u64,
-    /// What was thrown away, by reason; a reason that never happened is absent.
+    /// Drops, by reason; a reason that never occurred is absent.
     #[serde(default)]
     pub drops: BTreeMap<String, u64>,
 }
@@ -132,17 +133,17 @@ pub struct RdmaCounters {
 /// The Ethernet port of an adapter, as the guest sees it: it transmits `tx` and receives `rx`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct EthernetStats {
-    /// A QEMU is connected to the stream socket.
+    /// Whether a QEMU is connected to the stream socket.
     pub connected: bool,
     /// Frames from the guest.
     pub tx_frames: u64,
-    /// Bytes of those.
+    /// Bytes of these frames.
     pub tx_bytes: u64,
     /// Frames to the guest.
     pub rx_frames: u64,
-    /// Bytes of those.
+    /// Bytes of these frames.
     pub rx_bytes: u64,
-    /// What was thrown away, by reason; a reason that never happened is absent.
+    /// Drops, by reason; a reason that never occurred is absent.
     #[serde(default)]
     pub drops: BTreeMap<String, u64>,
 }

@@ -1,4 +1,4 @@
-//! The daemon in one look.
+//! The daemon's whole state in one answer.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Adapter, AdapterStats, PollMode, PortGroup, Protection, ShardStatus, Uplink};
 
-/// What runs and what it serves.
+/// Status of the daemon and of everything that it serves.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Status {
     /// Release of the daemon.
@@ -30,64 +30,64 @@ pub struct Status {
     /// How long the Ethernet thread has made no turn although it was woken, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ethernet_silent_ms: Option<u64>,
-    /// Whether it, or its helper, has the right to open interfaces for raw uplinks.
+    /// Whether the daemon, or its helper, has the right to open interfaces for raw uplinks.
     #[serde(default)]
     pub opens_interfaces: bool,
     /// Whether programs get `/dev/userfaultfd` from it.
     #[serde(default)]
     pub hands_out_userfaultfd: bool,
-    /// What the daemon has given up.
+    /// Rights that the daemon has given up.
     #[serde(default)]
     pub protections: Vec<Protection>,
     /// How the data path waits for work.
     #[serde(default)]
     pub poll: PollMode,
-    /// Where other daemons bring the adapters of VMs that migrate, if they do.
+    /// Address to which other daemons bring the adapters of VMs that migrate, if they do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migration: Option<SocketAddr>,
-    /// By name.
+    /// Port groups, by name.
     pub portgroups: Vec<PortGroup>,
-    /// By name.
+    /// Uplinks, by name.
     #[serde(default)]
     pub uplinks: Vec<Uplink>,
-    /// By name.
+    /// Adapters, by name.
     pub adapters: Vec<Adapter>,
-    /// In the order of `adapters`.
+    /// Counters, in the order of `adapters`.
     pub stats: Vec<AdapterStats>,
 }
 
 /// The process that starts the daemon's worker again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keeper {
-    /// Its number; SIGHUP makes it go on with the program that is installed now.
+    /// Process of the keeper; SIGHUP makes it go on with the program that is installed now.
     pub pid: u32,
-    /// How many workers there were, with the one that answers.
+    /// Number of workers so far, including the one that answers.
     pub workers: u32,
-    /// What came of the latest wish for another program.
+    /// Outcome of the latest upgrade that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_upgrade: Option<Upgrade>,
 }
 
-/// How an upgrade ended.
+/// An upgrade and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Upgrade {
-    /// Counted from 1 since the keeper was started.
+    /// Number of the upgrade, from 1 since the keeper was started.
     pub number: u32,
     /// How it ended.
     pub outcome: UpgradeOutcome,
-    /// Why, unless it was done.
+    /// Why it was not done, unless it was.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
 
-/// See [`Upgrade`].
+/// Outcome of an [`Upgrade`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UpgradeOutcome {
-    /// The program that is installed serves.
+    /// The installed program serves.
     Done,
-    /// It cannot go on for the one that served, which does so without a pause.
+    /// The installed program cannot go on for the one that served, which goes on without a pause.
     Refused,
-    /// It began and failed; the one before serves again.
+    /// The installed program began and failed; the previous one serves again.
     WentBack,
 }

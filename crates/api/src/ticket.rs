@@ -1,4 +1,4 @@
-//! What a context is expected with.
+//! The ticket with which a context is expected.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Ticket(u128);
 
 impl Ticket {
-    /// Of a number that nobody can guess.
+    /// Makes a ticket of a number that nobody can guess.
     pub const fn new(number: u128) -> Self {
         Self(number)
     }

@@ -17,12 +17,12 @@ impl UnixName {
     /// Longest name in bytes: longer than any that `useradd` makes.
     pub const BYTES_MAX: usize = 64;
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The number, if it is one.
+    /// Returns the number, if the text is one.
     pub fn number(&self) -> Option<u32> {
         self.0.parse().ok()
     }
@@ -57,7 +57,7 @@ impl FromStr for UnixName {
         let later = |byte: u8| byte.is_ascii_graphic() && !b",:/\"'`".contains(&byte);
         let first = |byte: u8| later(byte) && !b"-+~".contains(&byte);
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-        // The highest number means "no change" to the system (setuid(2)).
+        // The highest number means "no change" to system calls (setuid(2)).
         let is_usable = !is_number || text.parse().is_ok_and(|number: u32| number != u32::MAX);
         let is_valid = text.len() <= Self::BYTES_MAX
             && text.bytes().next().is_some_and(first)
@@ -83,7 +83,7 @@ impl<'de> Deserialize<'de> for UnixName {
     }
 }
 
-/// By hand, so that a number may be written without quotes.
+/// A visitor of our own, so that a number may be written without quotes.
 struct UnixNameVisitor;
 
 impl Visitor<'_> for UnixNameVisitor {

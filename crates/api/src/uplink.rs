@@ -1,4 +1,4 @@
-//! Uplinks: where a host's frames leave it, and the peers behind a tunnel.
+//! Uplinks, by which a host's frames leave it, and the peers behind a tunnel.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::{MacAddress, Name, Origin, Vni};
 /// UDP port of VXLAN (RFC 7348 section 8).
 const VXLAN_PORT: u16 = 4789;
 
-/// What an uplink is made of.
+/// Medium of an uplink.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UplinkKind {
@@ -33,7 +33,7 @@ impl fmt::Display for UplinkKind {
     }
 }
 
-/// Name of a network interface: 1 to 15 bytes, no slash, colon or blank, as the kernel wants it.
+/// Name of a network interface: 1 to 15 bytes, no slash, colon or blank, as the kernel requires.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Interface(String);
@@ -42,7 +42,7 @@ impl Interface {
     /// Longest name in bytes (`IFNAMSIZ` of Linux without its zero).
     pub const BYTES_MAX: usize = 15;
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -98,13 +98,13 @@ impl fmt::Display for Interface {
     }
 }
 
-/// One end of a tunnel: an IP address and a UDP port, 4789 when none is written.
+/// One end of a tunnel: an IP address and a UDP port, 4789 if left out.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Endpoint(SocketAddr);
 
 impl Endpoint {
-    /// Address and port.
+    /// Returns address and port.
     pub const fn get(self) -> SocketAddr {
         self.0
     }
@@ -158,13 +158,13 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// An uplink to add. A raw one names its `interface`, a tunnel where to `listen`.
+/// An uplink to add. A raw one states its `interface`, a tunnel the address to `listen` at.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UplinkRequest {
     /// Unique among uplinks.
     pub name: Name,
-    /// What it is made of.
+    /// Its medium.
     pub kind: UplinkKind,
     /// Interface of a raw uplink.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,7 +175,7 @@ pub struct UplinkRequest {
     /// File with the key of a tunnel, for peers without one of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
-    /// Faults to play on its frames, for tests: `loss=1%,delay=1ms,seed=7`.
+    /// Faults to inject into its frames, for tests: `loss=1%,delay=1ms,seed=7`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<String>,
 }
@@ -185,7 +185,7 @@ pub struct UplinkRequest {
 pub struct Uplink {
     /// Unique among uplinks.
     pub name: Name,
-    /// What it is made of.
+    /// Its medium.
     pub kind: UplinkKind,
     /// Interface of a raw uplink.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -196,7 +196,7 @@ pub struct Uplink {
     /// File with the key of a tunnel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
-    /// Faults that it plays.
+    /// Faults that it injects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<String>,
     /// Whether it outlives the daemon.
@@ -211,7 +211,7 @@ pub struct Uplink {
     pub stats: UplinkStats,
 }
 
-/// Traffic of an uplink. All count from its creation and never go back.
+/// Traffic of an uplink. All counters begin at its creation and never go back.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct UplinkStats {
     /// Frames of the guests' own Ethernet traffic.
@@ -220,31 +220,31 @@ pub struct UplinkStats {
     pub roce: FrameStats,
 }
 
-/// Frames in both directions and those thrown away.
+/// Frames in both directions, and drops.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct FrameStats {
     /// Frames that left.
     pub tx_frames: u64,
-    /// Bytes of those.
+    /// Bytes of these frames.
     pub tx_bytes: u64,
-    /// Frames that came, those thrown away included.
+    /// Frames received, including those that were dropped.
     pub rx_frames: u64,
-    /// Bytes of those.
+    /// Bytes of these frames.
     pub rx_bytes: u64,
-    /// What was thrown away, by reason; a reason that never happened is absent.
+    /// Drops, by reason; a reason that never occurred is absent.
     #[serde(default)]
     pub drops: BTreeMap<String, u64>,
-    /// Frames that came from a station which had spoken from behind another peer just before: two
-    /// machines have one address, or one forges it.
+    /// Frames from a station that had just sent from behind another peer: two machines have one address, or one forges
+    /// it.
     #[serde(default)]
     pub contested: u64,
-    /// How often a silent station came up behind another peer.
+    /// How often a silent station appeared behind another peer.
     #[serde(default)]
     pub moved: u64,
 }
 
 impl FrameStats {
-    /// Adds what another end of the same uplink counted.
+    /// Adds the counters of another end of the same uplink.
     pub fn add(&mut self, other: &Self) {
         self.tx_frames += other.tx_frames;
         self.tx_bytes += other.tx_bytes;
@@ -264,12 +264,12 @@ impl FrameStats {
 pub struct PeerRequest {
     /// The tunnel.
     pub uplink: Name,
-    /// Where the peer listens.
+    /// Address at which the peer listens.
     pub address: Endpoint,
-    /// It may send from other ports than that.
+    /// Whether it may send from ports other than that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub any_port: bool,
-    /// File with the key that both ends have; the uplink's, without one.
+    /// File with the key of both ends; if absent, the uplink's key is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
     /// All stations that may be behind it; any, if there are none.
@@ -283,10 +283,10 @@ pub struct PeerRequest {
 /// A peer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Peer {
-    /// What was asked for.
+    /// The request that added it.
     #[serde(flatten)]
     pub request: PeerRequest,
-    /// What goes there and comes from there is sealed.
+    /// Whether traffic in both directions is sealed.
     #[serde(default)]
     pub sealed: bool,
     /// Whether it outlives the daemon.

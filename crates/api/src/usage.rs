@@ -1,19 +1,19 @@
-//! What processes have of what the daemon holds for them, and how much they may have.
+//! Resources that the daemon holds for processes, and their limits.
 
 use serde::{Deserialize, Serialize};
 
-/// Of the processes of one user, or of all users.
+/// A resource of the processes of one user, or of all users.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ResourceUsage {
-    /// What it is, in the plural.
+    /// Its name, in the plural.
     pub kind: String,
-    /// How much there is now; bytes where the kind says so.
+    /// Amount in use now; in bytes if the name says so.
     pub used: u64,
-    /// How much there may be. More is refused with `ENOMEM`.
+    /// Most that may be in use. Requests beyond it are refused with `ENOMEM`.
     pub limit: u64,
 }
 
-/// What one user's processes have.
+/// Resources of one user's processes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct UserUsage {
     /// Number of the user.
@@ -21,18 +21,18 @@ pub struct UserUsage {
     /// Name, if the host knows one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// All kinds.
+    /// All resources.
     pub resources: Vec<ResourceUsage>,
-    /// Lines about the user's programs that the log was not told, since there were too many.
+    /// Lines about the user's programs that were left out of the log, because there were too many.
     #[serde(default)]
     pub log_lines_left_out: u64,
 }
 
-/// `GET /v1/users`.
+/// Answer to `GET /v1/users`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Usage {
-    /// Users that have something now, or had lately, by number.
+    /// Users that hold something now, or have held something lately, by number.
     pub users: Vec<UserUsage>,
-    /// All of them together. What the machine has beyond these limits is kept for VMs and the daemon.
+    /// Totals of all users. What the machine has beyond these limits is left to VMs and the daemon.
     pub all: Vec<ResourceUsage>,
 }

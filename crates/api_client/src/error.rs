@@ -1,49 +1,49 @@
-//! Why there is no answer: one sentence for a person.
+//! Why a request has no answer: one sentence for a person.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A request without the answer that was asked for.
+/// A request that did not get the answer that was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nothing can be waited for.
+    /// The process cannot wait for sockets.
     #[error("cannot wait for sockets: {0}")]
     NoRuntime(#[source] io::Error),
-    /// There is no daemon, or not for this user.
+    /// There is no daemon, or this user may not reach it.
     #[error("{}", Unreachable { socket, error })]
     Unreachable {
-        /// Where it was expected.
+        /// Path of the socket.
         socket: PathBuf,
-        /// What the kernel says.
+        /// Error of the kernel.
         error: io::Error,
     },
-    /// It takes too long.
+    /// The answer takes too long.
     #[error("no answer from {} within {patience:?}; see vrdmad's log", socket.display())]
     Silent {
-        /// Where it was asked.
+        /// Path of the socket.
         socket: PathBuf,
-        /// How long was waited.
+        /// How long the client waited.
         patience: Duration,
     },
-    /// It is another program, or another release.
+    /// The answer is that of another program, or of another release.
     #[error(
         "strange answer from {} ({what}); is it the control socket of a vrdmad of this version?",
         socket.display()
     )]
     NotUnderstood {
-        /// Where it was asked.
+        /// Path of the socket.
         socket: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the answer.
         what: String,
     },
-    /// The daemon's own sentence.
+    /// The daemon refused, with its own sentence.
     #[error("{sentence}")]
     Refused {
-        /// The HTTP status: 400 for what is wrong, 404 for what is missing, 409 for what cannot be now.
+        /// The HTTP status: 400 for a wrong request, 404 for a missing object, 409 for what is not possible now.
         status: u16,
-        /// What is wrong and how to mend it.
+        /// What is wrong and how to correct it.
         sentence: String,
     },
 }

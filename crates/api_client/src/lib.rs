@@ -5,9 +5,9 @@
 //!     value, bytes or Error ◄── status and body ◄──────┘
 //! ```
 //!
-//! Calls wait for the answer, at most [`PATIENCE`]. Each has a connection of its own: a daemon that was started
-//! again in between is simply another answerer. It knows no request but by its path and body; what they mean is
-//! `vrdma_api`'s.
+//! Calls wait for the answer, at most [`PATIENCE`]. Each call has a connection of its own, so a daemon that was
+//! restarted in between makes no difference. The client knows requests only as paths and bodies; their meaning belongs
+//! to `vrdma_api`.
 
 #![forbid(unsafe_code)]
 
@@ -36,15 +36,15 @@ pub use error::Error;
 /// Answers take milliseconds; a daemon that needs this long is stuck.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The longest answer is an adapter's context; a status with 16384 adapters has some 24 MiB.
+/// Limit on an answer. The longest is an adapter's context; a status with 16384 adapters has some 24 MiB.
 const ANSWER_BYTES_MAX: usize = vrdma_api::CONTEXT_BYTES_MAX;
 
-/// A request that was carried out.
+/// The answer to a request that was carried out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
     /// The HTTP status, 2xx.
     pub status: u16,
-    /// As it came.
+    /// The body as received.
     pub body: Bytes,
 }
 
@@ -57,7 +57,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the daemon behind that socket, which nobody asks yet whether it is there.
+    /// Makes a client of the daemon behind that socket, without checking whether the daemon is there.
     ///
     /// # Errors
     /// When the process has no descriptors left to wait with.
@@ -72,13 +72,13 @@ impl Client {
         })
     }
 
-    /// The same, which waits no longer than that for an answer.
+    /// The same, with this limit on the wait for an answer.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
     }
 
-    /// Where the daemon is expected.
+    /// Returns the path of the daemon's socket.
     #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket
@@ -92,20 +92,20 @@ impl Client {
         self.parse(&self.ask(Method::GET, path, Bytes::new())?)
     }
 
-    /// Creates something, or changes it.
+    /// Creates or changes an object.
     ///
     /// # Errors
-    /// As [`Client::get`].
+    /// The same as for [`Client::get`].
     pub fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
         let body =
             serde_json::to_vec(body).expect("API types have string keys and no failing serializer");
         self.parse(&self.ask(Method::POST, path, body)?)
     }
 
-    /// Changes something that is there.
+    /// Changes an existing object.
     ///
     /// # Errors
-    /// As [`Client::get`].
+    /// The same as for [`Client::get`].
     pub fn patch<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -116,34 +116,34 @@ impl Client {
         self.parse(&self.ask(Method::PATCH, path, body)?)
     }
 
-    /// Asks for bytes that are no JSON.
+    /// Asks for bytes that are not JSON.
     ///
     /// # Errors
-    /// As [`Client::get`].
+    /// The same as for [`Client::get`].
     pub fn fetch(&self, path: &str) -> Result<Bytes, Error> {
         Ok(self.ask(Method::POST, path, Bytes::new())?.body)
     }
 
-    /// Removes something.
+    /// Removes an object.
     ///
     /// # Errors
-    /// As [`Client::get`].
+    /// The same as for [`Client::get`].
     pub fn delete(&self, path: &str) -> Result<(), Error> {
         self.ask(Method::DELETE, path, Bytes::new()).map(drop)
     }
 
-    /// Any request, with a body as it is.
+    /// Sends any request, with the body as it is.
     ///
     /// # Errors
-    /// As [`Client::get`].
+    /// The same as for [`Client::get`].
     ///
     /// # Panics
-    /// When `path` is none.
+    /// When `path` is not a path.
     pub fn ask(&self, method: Method, path: &str, body: impl Into<Bytes>) -> Result<Answer, Error> {
         let request = request(method, path, body.into());
         self.within_patience(async {
             let (mut sender, connection) = self.connect().await?;
-            // Owns the sender: when that goes the connection ends, which does the reading and writing.
+            // Owns the sender: when it is dropped, the connection ends, which does the reading and writing.
             let conversation = async move {
                 let answer = sender.send_request(request).await;
                 self.read(answer.map_err(|error| self.not_understood(error))?)
@@ -153,11 +153,11 @@ impl Client {
         })
     }
 
-    /// Ties an adapter to the connection that is returned: the daemon removes the adapter when the last copy of that
-    /// is closed. Once this returns it is so.
+    /// Ties an adapter to the returned connection: the daemon removes the adapter when the last copy of the connection
+    /// is closed. The adapter is tied once this returns.
     ///
     /// # Errors
-    /// As [`Client::get`].
+    /// The same as for [`Client::get`].
     pub fn hold(&self, name: &Name) -> Result<StdStream, Error> {
         let request = request(Method::POST, &paths::hold(name), Bytes::new());
         self.within_patience(async {
@@ -177,7 +177,7 @@ impl Client {
                     return Err(self.not_understood(format!("it hung up: {ended:?}")));
                 }
             }
-            // The stream itself: closing it any other way would close it for those who inherited it too.
+            // The stream itself: any other way to close it would close it for processes that inherited it, too.
             let stream = connection.into_parts().io.into_inner();
             stream.into_std().map_err(|error| self.unreachable(error))
         })
@@ -204,7 +204,7 @@ impl Client {
             .map_err(|error| self.not_understood(error))
     }
 
-    /// The whole of an answer that is a success.
+    /// Reads the whole answer, if it is a success.
     async fn read(&self, answer: Response<Incoming>) -> Result<Answer, Error> {
         let status = answer.status();
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX)

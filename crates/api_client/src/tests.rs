@@ -1,4 +1,4 @@
-//! Against servers that say what they are told to.
+//! The client against servers with scripted answers.
 
 use std::future::pending;
 use std::os::unix::net::UnixListener as StdListener;
@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 
-/// A server, which ends with the value.
+/// A server, which ends with this value.
 struct Server {
     folder: TempDir,
     _stop: oneshot::Sender<()>,
@@ -51,7 +51,7 @@ impl Server {
     }
 }
 
-/// Without frames and without an end; says when it is dropped.
+/// A body without frames and without an end, which reports when it is dropped.
 struct Endless(std::sync::mpsc::Sender<()>);
 
 impl Drop for Endless {
@@ -154,7 +154,7 @@ fn a_hold_lasts_as_long_as_its_last_copy() {
     let held = client.hold(&"run-1".parse().unwrap()).unwrap();
     let copy = held.try_clone().unwrap();
     drop(held);
-    // The server answers others meanwhile, and has not noticed anything.
+    // The server answers others meanwhile, and has not noticed that the client is still there.
     assert!(client.get::<u8>("/elsewhere").is_err());
     assert!(gone.try_recv().is_err());
     drop(copy);

@@ -1,7 +1,7 @@
-//! The control plane: changes the inventory and the data path together, and tells what is.
+//! The control plane: changes the inventory and the data path together, and answers questions about both.
 //!
-//! Changes run one at a time and to their end, even if the client that asked hangs up. The data path is told first and the
-//! inventory last: an adapter that comes is shown when it works, and one that goes leaves the data path before its name is
+//! Changes run one at a time and to their end, even if the client that asked hangs up. The data path is told first and
+//! the inventory last: a new adapter is shown once it works, and a removed one leaves the data path before its name is
 //! free.
 
 mod addresses;
@@ -54,7 +54,7 @@ use moving::Moving;
 /// Mode of the adapters' sockets: QEMU may run as another user of the daemon's group.
 const ADAPTER_MODE: u32 = 0o660;
 
-/// What does not change while the daemon runs.
+/// Facts that do not change while the daemon runs.
 #[derive(Debug)]
 pub struct Facts {
     /// The configuration file, if there is one.
@@ -63,50 +63,50 @@ pub struct Facts {
     pub run_dir: PathBuf,
     /// How the shards run.
     pub shards: ShardOptions,
-    /// What the daemon has given up.
+    /// Rights that the daemon has given up.
     pub protections: Vec<Protection>,
-    /// Who opens interfaces for it.
+    /// The helper process that opens interfaces.
     pub interfaces: Interfaces,
-    /// What there is of its keeper.
+    /// State handed down by the keeper, if there is one.
     pub legacy: Legacy,
-    /// How contexts go to other daemons and come from there, if they do.
+    /// How contexts are sent to and received from other daemons, if they are.
     pub migration: Option<MigrationSpec>,
     /// When it was started.
     pub started: Instant,
 }
 
-/// What is kept for who follows.
+/// State kept for the next worker or daemon.
 #[derive(Debug)]
 pub struct Memory {
-    /// What requests made of the configuration, for the next worker.
+    /// Changes that requests made to the configuration, for the next worker.
     pub changes: Changes,
     /// Adapters that moved, for the next daemon.
     pub locations: Locations,
-    /// What workers before have counted.
+    /// Counts of earlier workers.
     pub counts: Counts,
 }
 
 /// Everything the API acts on.
 #[derive(Debug)]
 pub struct Control {
-    /// Held across a whole change, so that no other begins amid it.
+    /// Held during a whole change, so that changes do not overlap.
     changes: tokio::sync::Mutex<()>,
-    /// Never held while a thread is waited for, so that who asks what there is waits for no change.
+    /// Never held while waiting for a thread, so that a query does not wait for a change.
     inventory: Mutex<Inventory>,
     shards: Shards,
     ethernet: EthernetHandle,
     facts: Facts,
-    /// Of adapters that are on their way here.
+    /// Contexts of adapters that are on their way here.
     contexts: Contexts,
-    /// Adapters that go to another shard.
+    /// Adapters that are moving to another shard.
     moving: Moving,
     memory: Mutex<Memory>,
-    /// The daemon ends.
+    /// Set when the daemon is to end.
     stopping: watch::Sender<bool>,
 }
 
 impl Control {
-    /// Over running threads. Adapters that the inventory already has are plugged by the caller.
+    /// Takes running threads. The caller plugs the adapters that the inventory already has.
     pub fn new(
         inventory: Inventory,
         shards: Shards,
@@ -127,24 +127,24 @@ impl Control {
         }
     }
 
-    // What a change that panicked left is there or is not.
+    // Sound after a panic: each change to the inventory is there completely or not at all.
     fn inventory(&self) -> MutexGuard<'_, Inventory> {
         self.inventory
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    // A write is one step, whatever panicked beside it.
+    // Sound after a panic: a write is one step.
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An object was added, changed or removed.
+    /// Records that an object was added, changed or removed.
     fn keep(&self, object: &Object, inventory: &Inventory) {
         self.memory().changes.keep(object, inventory);
     }
 
-    /// Tells the data path of an adapter. The error is a sentence and leaves nothing behind.
+    /// Tells the data path of an adapter. The error is a sentence, and nothing is left behind.
     pub async fn plug(&self, spec: AdapterSpec) -> Result<(), NotDone> {
         let behind = match spec.kind {
             AdapterKind::Vm => self.bind_ethernet(&spec.sockets.ethernet())?,
@@ -170,7 +170,7 @@ impl Control {
         let sockets = spec.sockets.clone();
         self.ethernet.add_port(port).await?;
         if kind == AdapterKind::Tap {
-            // The shard serves RDMA, which it has none of.
+            // The shard serves RDMA, which this adapter does not have.
             return Ok(());
         }
         let added = self.shards.add_adapter(spec).await;
@@ -182,7 +182,7 @@ impl Control {
         added
     }
 
-    /// All adapters of the worker before are plugged.
+    /// Tells the threads that all adapters of the previous worker are plugged.
     ///
     /// # Errors
     /// A sentence.
@@ -191,14 +191,14 @@ impl Control {
         self.ethernet.go_on().await
     }
 
-    /// Where a guest's QEMU connects. The error is a sentence.
+    /// Binds the socket that a guest's QEMU connects to. The error is a sentence.
     fn bind_ethernet(&self, path: &Path) -> Result<Behind, String> {
         let left = self.facts.legacy.listener(path);
         let bound = BoundSocket::follow(path, ADAPTER_MODE, left);
         bound.map(Behind::Guest).map_err(|error| error.to_string())
     }
 
-    /// The interface of an adapter of the host's own IP stack. The error is a sentence.
+    /// Opens the interface of an adapter of the host's own IP stack. The error is a sentence.
     fn open_tap(&self, spec: &AdapterSpec) -> Result<Tap, String> {
         let Facts {
             interfaces, legacy, ..
@@ -248,14 +248,14 @@ impl Control {
         Ok(inventory.adapter(&request.name)?)
     }
 
-    /// Writes into the inventory which shard an adapter has.
+    /// Writes into the inventory which shard an adapter is on.
     fn note_shard(&self, inventory: &mut Inventory, name: &Name) -> Result<(), Problem> {
         let shard = self.shards.shard_of(inventory.port(name)?);
         inventory.place(name, shard.map(|shard| shard.0));
         Ok(())
     }
 
-    /// The same of all adapters of the configuration, which were plugged without a request.
+    /// The same for all adapters of the configuration, which were plugged without a request.
     pub async fn note_shards(&self) {
         let _change = self.changes.lock().await;
         let mut inventory = self.inventory();
@@ -351,8 +351,8 @@ impl Control {
     }
 }
 
-/// The data path makes its socket for the daemon's user alone. An adapter that only this user can use
-/// is better than none.
+/// Lets the group use a socket. The data path makes it for the daemon's user alone; if this fails, an adapter that only
+/// this user can use is better than none.
 fn share_with_group(socket: &Path) {
     if let Err(error) = fs::set_permissions(socket, Permissions::from_mode(ADAPTER_MODE)) {
         tracing::warn!(

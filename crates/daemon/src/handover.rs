@@ -3,8 +3,8 @@
 //! ```text
 //!   control plane: hand over ──► sending ═══ TCP ═══► listening ──► control plane: keep the context
 //! ```
-//! All of it runs on the thread of the control plane, in steps of a frame. Each wait has an end: a host that is not there,
-//! or does not go on, costs a migration and nothing else.
+//! All of it runs on the thread of the control plane, in steps of one frame. Each wait has a limit: a host that is not
+//! there, or stalls, costs a migration and nothing else.
 
 mod frames;
 mod listening;

@@ -9,7 +9,7 @@
 //!        └──────── uplinks ─────────┘
 //! ```
 //!
-//! The only room that knows all others. Threads share nothing; they are sent plain values
+//! The only room that knows all others. Threads share nothing: they receive plain values
 //! ([`plane`](vrdma_shard::plane)) and answer by message. Nothing async runs on a data path thread.
 
 #![forbid(unsafe_code)]

@@ -1,14 +1,15 @@
-//! Which adapters of the configuration migrations took away or brought here, for the daemon that is started next.
+//! Adapters of the configuration that migrations took away or brought here, for the daemon that is started next.
 //!
 //! ```text
 //!   RUN_DIR/locations     {"adapter":"vm1","configured":false,"away":true}      one line for each, of 128 bytes
 //!                         {"adapter":"vm2","configured":true,"away":false}
 //! ```
-//! A line counts as long as the configuration says of `away` what it said then: who edits it has the last word. Lines are
-//! written in their places, each within one page of the file, so a daemon that is killed leaves the old one or the new
-//! one. The run folder ends with the host's run, and what was here then is where the configuration says.
+//! A line counts as long as `away` in the configuration is what it was when the line was written: an edit of the
+//! configuration has the last word. A line is overwritten in its place, and lies within one page of the file, so a
+//! daemon that is killed leaves the old one or the new one. The run folder ends with the host's run; after that,
+//! adapters are where the configuration says.
 //!
-//! It does not know what a migration is, nor adapters that the API added: those end with the daemon.
+//! The module does not know what a migration is, nor adapters that the API added: those end with the daemon.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -19,10 +20,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use vrdma_api::Name;
 
-/// Bytes of a line: a power of two, so that none lies in two pages.
+/// Bytes of a line: a power of two, so that no line crosses a page.
 const LINE: usize = 128;
 
-/// Lines, the most: more adapters than a daemon has.
+/// Most lines: more than a daemon has adapters.
 const LINES_MAX: u64 = 1 << 16;
 
 /// The file's name in the run folder.
@@ -31,25 +32,25 @@ const FILE: &str = "locations";
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Line {
     adapter: Name,
-    /// What the configuration said of `away`.
+    /// Value of `away` in the configuration.
     configured: bool,
     away: bool,
 }
 
-/// The file, open: a daemon that is confined opens none.
+/// The open file: a confined daemon cannot open one.
 #[derive(Debug)]
 pub struct Locations {
     path: PathBuf,
     file: File,
-    /// Nothing where a line says nothing, or not any more.
+    /// `None` where a line is empty or no longer counts.
     lines: Vec<Option<Line>>,
-    /// What the configuration says of `away`.
+    /// Values of `away` in the configuration.
     configured: BTreeMap<Name, bool>,
 }
 
 impl Locations {
-    /// Reads what the daemon before has left; `configured` is what the configuration says of `away`. The error is a
-    /// sentence.
+    /// Reads the lines that the previous daemon left; `configured` has the values of `away` in the configuration. The
+    /// error is a sentence.
     pub fn open(run_dir: &Path, configured: BTreeMap<Name, bool>) -> Result<Self, String> {
         let path = run_dir.join(FILE);
         let unusable = |error: io::Error| {
@@ -77,13 +78,13 @@ impl Locations {
         })
     }
 
-    /// Adapters that are not where the configuration says, and whether they are away.
+    /// Returns the adapters that are not where the configuration says, and whether they are away.
     pub fn moved(&self) -> impl Iterator<Item = (&Name, bool)> {
         let lines = self.lines.iter().flatten();
         lines.map(|line| (&line.adapter, line.away))
     }
 
-    /// An adapter is away from now on, or here. The error is a sentence, and nothing is changed.
+    /// Records that an adapter is away from now on, or here. The error is a sentence, and nothing is changed.
     pub fn set(&mut self, adapter: &Name, away: bool) -> Result<(), String> {
         let Some(&configured) = self.configured.get(adapter) else {
             return Ok(());
@@ -154,7 +155,7 @@ mod tests {
         assert_eq!((text.len(), text.lines().count()), (2 * LINE, 2));
     }
 
-    /// Of a daemon that is out there.
+    /// The file of a released version can be read.
     #[test]
     fn what_the_first_daemon_noted_is_read() {
         let folder = tempfile::tempdir().unwrap();
@@ -173,7 +174,7 @@ mod tests {
         first.set(&name("vm2"), true).unwrap();
         let mut edited = open(folder.path(), &[("vm1", true), ("vm3", false)]);
         assert_eq!(moved(&edited), []);
-        // What counts no more makes room.
+        // A line that no longer counts makes room.
         edited.set(&name("vm3"), true).unwrap();
         let again = open(folder.path(), &[("vm1", true), ("vm3", false)]);
         assert_eq!(moved(&again), [("vm3".to_owned(), true)]);

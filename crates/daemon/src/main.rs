@@ -14,11 +14,11 @@ use vrdma_keep::{Succession, Successor, complain};
 use vrdma_sandbox::interfaces;
 use vrdma_shard::legacy::{self, Legacy};
 
-/// The configuration or the environment are wrong: nothing was changed, and trying again as is
-/// will not help. Units can name it in `RestartPreventExitStatus`.
+/// The configuration or the environment is wrong: nothing was changed, and another try without a change will not help.
+/// Units can name it in `RestartPreventExitStatus`.
 const EXIT_REFUSED: u8 = 2;
 
-/// What a program says that can go on for another one.
+/// Printed by a program that can go on for another one.
 const GOES_ON: &str = "vrdmad goes on";
 
 #[derive(Debug, Parser)]
@@ -43,13 +43,13 @@ struct Arguments {
     #[arg(long, hide = true)]
     open_interfaces: bool,
 
-    /// Leave core dumps on, and let debuggers of its user in
+    /// Leave core dumps on, and let debuggers of the daemon's user attach
     ///
-    /// A dump has keys, and messages of guests and programs.
+    /// A dump contains keys, and messages of guests and programs.
     #[arg(long)]
     core_dumps: bool,
 
-    /// With supervise = true, so many crashes within a minute are the last
+    /// With supervise = true, stop after this many crashes within a minute
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     crashes: u16,
 
@@ -143,13 +143,13 @@ fn main() -> ExitCode {
     }
     complain(format_args!("vrdmad: {failure}"));
     if let Some(succession) = succession {
-        // No worker was begun, so the program before can go on.
+        // No worker was started, so the previous program can go on.
         succession.go_back(&failure.to_string());
     }
     ExitCode::from(failure.code())
 }
 
-/// The end of the daemon is no failure.
+/// Runs the helper that opens interfaces. When the daemon ends, the helper ends without failure.
 fn help() -> ExitCode {
     match interfaces::serve_standard_input() {
         Ok(()) => ExitCode::SUCCESS,
@@ -165,13 +165,13 @@ fn help() -> ExitCode {
 /// Why the daemon ended.
 #[derive(Debug)]
 enum Failure {
-    /// Arguments or the environment are wrong: a sentence.
+    /// Arguments or the environment are wrong; a sentence.
     Refused(String),
     Config(ConfigError),
     Service(service::ServiceError),
-    /// What the worker before has left cannot be read.
+    /// The state left by the previous worker cannot be read.
     Legacy(std::io::Error),
-    /// The worker ended with that status, and has said why.
+    /// The worker ended with that status, and has reported why.
     Worker(i32),
 }
 
@@ -225,7 +225,7 @@ fn run(arguments: &Arguments, succession: Option<Succession>) -> Result<(), Fail
     supervise(&config, arguments, succession)
 }
 
-/// The answer to `--goes-on-from`.
+/// Answers `--goes-on-from`.
 fn say_whether_it_goes_on(format: u32, config: &Config) -> Result<(), Failure> {
     if !config.supervise {
         return Err(Failure::Refused(
@@ -303,7 +303,7 @@ fn start_log(filter: &str) -> Result<(), Failure> {
         .with_ansi(stderr.is_terminal())
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        // It would write of lines that cannot be written, and panic.
+        // Otherwise it would write about lines that cannot be written, and panic.
         .log_internal_errors(false)
         .init();
     Ok(())

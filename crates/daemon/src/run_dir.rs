@@ -9,18 +9,18 @@ use rustix::fs::{Access, FlockOperation, access, flock};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-/// The daemon's group may look, in which a QEMU of another user may be. Others get to the sockets of
-/// adapters that name them, and see nothing else.
+/// The daemon's group may list the folder: a QEMU of another user may be in it. Others reach the sockets of adapters
+/// that name them, and see nothing else.
 const MODE: u32 = 0o751;
 
 /// Write permission for everybody.
 const OTHERS_WRITE: u32 = 0o002;
 
-/// Who may have made the folder for the daemon's group.
+/// User that may have made the folder for the daemon's group.
 const ROOT: u32 = 0;
 
-/// A claim: an advisory lock on the folder itself, which leaves no file behind and ends with the
-/// process however that ends.
+/// A claim: an advisory lock on the folder itself, which leaves no file behind and ends with the process, however the
+/// process ends.
 #[derive(Debug)]
 pub struct RunDir {
     _lock: File,
@@ -51,7 +51,7 @@ impl RunDir {
     }
 }
 
-/// A folder that was there already: whoever may put sockets into it can be taken for the daemon.
+/// Checks a folder that was there already: a user who can put sockets into it could pose as the daemon.
 fn check(path: &Path, owner: u32, mode: u32) -> Result<(), String> {
     let (shown, user) = (path.display(), geteuid().as_raw());
     if owner != user && owner != ROOT {
@@ -71,7 +71,7 @@ fn create(path: &Path) -> Result<(), String> {
     let shown = path.display();
     match DirBuilder::new().mode(MODE).create(path) {
         Ok(()) => {
-            // The mode above went through the umask.
+            // The umask has reduced the mode above.
             let permissions = std::os::unix::fs::PermissionsExt::from_mode(MODE);
             fs::set_permissions(path, permissions)
                 .map_err(|error| format!("cannot set the mode of {shown}: {error}"))

@@ -42,7 +42,7 @@ use crate::run_dir::RunDir;
 use crate::watchdog::{self, Watch};
 use ending::{Ending, StopSignals};
 
-/// How long clients of the control API may take to finish when the daemon stops. It ends within a second.
+/// How long clients of the control API may take to finish when the daemon stops, which takes it less than a second.
 const DRAIN: Duration = Duration::from_millis(300);
 
 /// Only the daemon's user may use the control API.
@@ -76,7 +76,7 @@ pub fn run(
     keeps_core_dumps: bool,
     legacy: &Legacy,
 ) -> Result<(), ServiceError> {
-    // Sockets and folders are nobody else's business until their mode is set on purpose.
+    // Sockets and folders are private until their mode is set on purpose.
     umask(Mode::RWXG | Mode::RWXO);
     raise_descriptor_limit();
     let options = vrdma_sandbox::Options {
@@ -127,20 +127,20 @@ pub fn run(
         .build()
         .map_err(broken("cannot start the control plane"))?;
     let outcome = live(&runtime, &api, &control, start, path, legacy);
-    // Its helpers may wait for a thread that does not end.
+    // Its helper threads may wait for a thread that does not end.
     runtime.shutdown_background();
     outcome
 }
 
-/// The socket of the control API, or that of the worker before.
+/// Binds the socket of the control API, or takes over that of the previous worker.
 fn bind_api(path: &Path, legacy: &Legacy) -> Result<BoundSocket, ServiceError> {
     let bound = BoundSocket::follow(path, CONTROL_MODE, legacy.listener(path));
     bound.map_err(|error| ServiceError::Refused(error.to_string()))
 }
 
-/// Adapters are where migrations left them, as the daemon before has noted. The error is a sentence.
+/// Puts adapters where migrations left them, as the previous daemon has noted. The error is a sentence.
 fn follow_migrations(config: &mut Config) -> Result<Locations, String> {
-    // From here on they are the inventory's to tell: this copy would last as long as the daemon.
+    // From here on the inventory has them: this copy would last as long as the daemon.
     let adapters = std::mem::take(&mut config.adapters).into_iter();
     let configured = adapters.map(|spec| (spec.name, spec.away));
     let locations = Locations::open(&config.run_dir, configured.collect())?;
@@ -154,7 +154,7 @@ fn follow_migrations(config: &mut Config) -> Result<Locations, String> {
     Ok(locations)
 }
 
-/// Where sockets come and go while the daemon runs.
+/// Folders where sockets come and go while the daemon runs.
 fn socket_folders(config: &Config) -> Vec<PathBuf> {
     let control = config.socket.parent();
     let folders = [Some(config.run_dir.as_path()), control].into_iter();
@@ -245,8 +245,8 @@ fn live(
     })
 }
 
-/// A session costs some ten descriptors and a VM four, and the usual limit of 1024 is for programs that
-/// use `select`.
+/// Raises the limit on descriptors: a session takes some ten and a VM four, and the usual limit of 1024 is meant for
+/// programs that use `select`.
 fn raise_descriptor_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -255,12 +255,12 @@ fn raise_descriptor_limit() {
     }
 }
 
-/// What is there from the beginning.
+/// Objects that exist from the beginning.
 struct Start {
     uplinks: Vec<UplinkSpec>,
     peers: Vec<(UplinkId, PeerSpec)>,
     adapters: Vec<AdapterSpec>,
-    /// Connections that some of these live as long as.
+    /// Connections that bound the life of some adapters.
     holds: Vec<(Name, OwnedFd)>,
 }
 
@@ -305,8 +305,8 @@ async fn serve(
         .map_err(broken("the control API failed"))
 }
 
-/// From other daemons, if the configuration says so. The address is free when what the worker before had left is closed.
-/// The error is a sentence.
+/// Listens for contexts of other daemons, if the configuration says so. The address is free once the listener of the
+/// previous worker is closed. The error is a sentence.
 fn take_contexts(control: &Arc<Control>) -> Result<(), String> {
     let Some(spec) = control.migration_spec() else {
         return Ok(());
@@ -325,7 +325,7 @@ fn announce(socket: &Path) {
     notify(sd_notify::NotifyState::Ready);
 }
 
-/// A service supervisor that cannot be told is none of the guests' trouble.
+/// Notifies the service supervisor. A failure is no reason to disturb the guests.
 fn notify(state: sd_notify::NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::warn!("cannot notify the service supervisor: {error}");

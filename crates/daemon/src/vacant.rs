@@ -11,7 +11,7 @@ use vrdma_shard::plane::{AdapterSnapshot, MigrationStep, ShardCommand, ShardLoad
 
 const NO_DEVICES: &str = "this shard has no devices";
 
-/// Runs until it is told to stop, and lets somebody look at each command before it is carried out.
+/// Runs until it is told to stop. A callback sees each command before it is carried out.
 pub(crate) fn start(
     inbox: Inbox<ShardCommand>,
     mut look: impl FnMut(&ShardCommand) + Send + 'static,
@@ -111,7 +111,7 @@ fn refuse(step: MigrationStep) {
         | MigrationStep::FrozenMemory(reply) => {
             let _ = reply.send(Err(NO_DEVICES.to_owned()));
         }
-        // None was restored.
+        // No device was restored.
         MigrationStep::Discard(reply) => {
             let _ = reply.send(Ok(()));
         }

@@ -1,10 +1,10 @@
-//! Tells of data path threads that stand still: in the log, and to the service supervisor by its silence.
+//! Reports data path threads that stand still: in the log, and to the service supervisor by its silence.
 //!
 //! ```text
 //!   every interval: noted at the last look? ──► has it made a turn since? ──► wake it
 //!                                               └─ not for PATIENCE: one line
 //! ```
-//! A thread that sleeps has no cause to make a turn, so the look gives it one ([`Vital`]).
+//! A sleeping thread has no cause to make a turn, so each look gives it one ([`Vital`]).
 
 use std::os::unix::process::parent_id;
 use std::sync::Arc;
@@ -14,17 +14,18 @@ use tokio::time::MissedTickBehavior;
 
 use vrdma_threads::Vital;
 
-/// How often a thread that sleeps is woken to see that it can be: some 20 us of a core.
+/// How often a sleeping thread is woken to see that it responds: some 20 us of a core.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// From when on a silent thread is told of. No turn takes so long, and no starved thread waits so long for a core.
+/// How long a thread is silent before it is reported. No turn takes so long, and no starved thread waits so long for a
+/// core.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The supervisor is told so many times in the time after which it would end the daemon.
+/// Signs of life per limit of the service supervisor, after which it would end the daemon.
 const SIGNS: u32 = 4;
 
-/// Within which time the service supervisor wants a sign of life, if it does (sd_watchdog_enabled(3)). It names the
-/// process that it started: of a worker, that is the keeper.
+/// Returns the time within which the service supervisor wants a sign of life, if it does (sd_watchdog_enabled(3)). The
+/// supervisor names the process that it started: for a worker, that is the keeper.
 pub(crate) fn limit(is_kept: bool) -> Option<Duration> {
     let own = match is_kept {
         true => parent_id(),
@@ -50,7 +51,7 @@ pub(crate) struct Watch {
 #[derive(Debug)]
 struct Watched {
     vital: Arc<Vital>,
-    /// When it was woken last, and how many turns it had made then.
+    /// When the thread was woken last, and how many turns it had made then.
     woken: Option<(Instant, u64)>,
     is_told: bool,
 }
@@ -72,15 +73,15 @@ impl Watch {
         }
     }
 
-    /// Looks again and again; `alive` is called as long as all threads go on. A supervisor that waits for it ends
-    /// the daemon after `limit` without.
+    /// Looks again and again, and calls `alive` as long as all threads go on. A supervisor that waits for it ends the
+    /// daemon after `limit` without a call.
     pub(crate) async fn run(mut self, limit: Option<Duration>, alive: impl Fn()) {
         if let Some(limit) = limit {
             self.patience = self.patience.min(limit / 2);
         }
         let interval = limit.map_or(INTERVAL, |limit| INTERVAL.min(limit / SIGNS));
         let mut ticks = tokio::time::interval(interval.max(Duration::from_millis(1)));
-        // A daemon that was stopped as a whole looks once when it goes on.
+        // A daemon that was stopped as a whole looks only once when it goes on.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
@@ -97,14 +98,14 @@ impl Watch {
             .threads
             .iter_mut()
             .map(|thread| thread.look(now, patience));
-        // Each is looked at, so no short cut.
+        // Each thread is looked at, so there is no short cut.
         looks.fold(true, |all, one| all & one)
     }
 }
 
 impl Watched {
-    /// Whether it goes on. What was silent at the look before is told of, so that the first look of a daemon that
-    /// was stopped tells nothing.
+    /// Whether the thread goes on. It is reported only if it was silent at the previous look too, so that the first
+    /// look of a daemon that was stopped reports nothing.
     fn look(&mut self, now: Instant, patience: Duration) -> bool {
         let silence = self.vital.silence();
         match silence {

@@ -31,7 +31,7 @@ name = "vm3"
 portgroup = "blue"
 "#;
 
-/// Much longer than anything here takes.
+/// Limit that is much longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Daemon {
@@ -62,7 +62,7 @@ impl Daemon {
         daemon
     }
 
-    /// Waits for a line.
+    /// Waits for a line of the log.
     fn expect(&mut self, what: &str) {
         let found = (self.lines).any(|line| line.unwrap().contains(what));
         assert!(found, "{what}");
@@ -83,7 +83,8 @@ impl Daemon {
         Client::new(self.path("vrdmad.sock")).unwrap()
     }
 
-    /// What a VM has learned, and how many of its frames were dropped for their address.
+    /// Returns the addresses that a VM's adapter has learned, and how many of the VM's frames were dropped for their
+    /// address.
     fn learned(&self, vm: &str) -> (String, u64) {
         let path = format!("{}/stats", paths::adapter(&vm.parse().unwrap()));
         let stats: AdapterStats = self.client().get(&path).unwrap();
@@ -116,7 +117,7 @@ struct Card {
 }
 
 impl Card {
-    /// Asks everybody for 10.0.0.99, as one that has 10.0.0.`from`.
+    /// Sends an ARP request for 10.0.0.99 to everybody, from 10.0.0.`from`.
     fn ask(&mut self, from: u8) -> Vec<u8> {
         let mac = [0x52, 0x54, 0, 0, 0, self.number];
         let mut frame = [&[0xff; 6], &mac[..], &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]].concat();

@@ -1,4 +1,4 @@
-//! Which users' QEMU the sockets of a VM's adapter let in.
+//! The users whose QEMU may connect to the sockets of a VM's adapter.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::Uid;
 use rustix::thread::set_thread_res_uid;
 
-/// Some other user.
+/// An unprivileged user.
 const NOBODY: u32 = 65534;
 
 /// A daemon with an adapter that these users may use, and the lines of its log.
@@ -47,7 +47,7 @@ impl Daemon {
         daemon
     }
 
-    /// Waits for a line.
+    /// Waits for a line of the log.
     fn expect(&mut self, what: &str) {
         let found = (self.lines).any(|line| line.unwrap().contains(what));
         assert!(found, "{what}");
@@ -65,7 +65,7 @@ impl Drop for Daemon {
     }
 }
 
-/// As another user of the daemon's group. Only root can be one.
+/// Connects as another user of the daemon's group. Only root can do that.
 fn connect_as(path: &Path, uid: u32) -> UnixStream {
     let path = path.to_owned();
     let connect = move || {

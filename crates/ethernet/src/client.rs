@@ -1,6 +1,6 @@
-//! One connected QEMU: bytes in, frames out, and the frames that it has not taken yet.
+//! One connected QEMU: bytes in, frames out, and frames that it has not taken yet.
 //!
-//! If another worker goes on with the connection, what is not a whole frame yet stays in the socket ([`kept`](super::kept)).
+//! If another worker is to go on with the connection, an incomplete frame stays in the socket ([`kept`](super::kept)).
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
@@ -12,36 +12,37 @@ use vrdma_wire::qemu_stream::HEADER_BYTES;
 use super::kept::{Kept, WHOLE_BYTES};
 use super::stream::Stream;
 
-/// Bytes that may wait for a guest; past them its frames are dropped, newest first, so that a slow
-/// guest costs nobody else anything. As much as Linux lets one TCP connection have in flight
-/// (`tcp_wmem`), so that a guest whose processor is taken away for a tick or two loses nothing.
+/// Most bytes that may wait for a guest; beyond them its new frames are dropped, so that a slow guest costs nobody else
+/// anything. Linux lets one TCP connection have as much in flight (`tcp_wmem`), so a guest that loses its processor for
+/// a tick or two loses no frames.
 pub(super) const BACKLOG_BYTES_MAX: usize = 4 << 20;
 
-/// A backlog that was once long gives its memory back when it is empty.
+/// Most memory that an empty backlog keeps: one that was once long gives the rest back.
 const BACKLOG_BYTES_KEPT: usize = 64 << 10;
 
-/// Frames of one batch: all go in one `sendmsg`, which takes this many slices (`IOV_MAX` of Linux),
-/// and a flood of tiny frames to every port stays small.
+/// Most frames of one batch: all go in one `sendmsg`, which takes this many slices (`IOV_MAX` of Linux), and a flood of
+/// tiny frames to every port stays small.
 pub(super) const FRAMES_MAX: usize = 1024;
 
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Client {
-    /// Before the stream, which is closed when it is not written down any more.
+    /// Record of the connection. Before the stream in drop order: the record is removed first, then the connection is
+    /// closed.
     kept: Option<Kept>,
     stream: Stream,
     /// Beginning of a frame whose end has not come yet; shorter than one frame.
     carry: Vec<u8>,
-    /// Nothing but the beginning of a frame waits in the socket.
+    /// Whether only the beginning of a frame waits in the socket.
     stalled: bool,
-    /// Frames with headers; the first may have lost its beginning to the socket already.
+    /// Frames with headers; part of the first one may have been written already.
     backlog: VecDeque<u8>,
-    /// How long each of them is.
+    /// Bytes left of each of these frames.
     lengths: VecDeque<usize>,
 }
 
 impl Client {
-    /// With nothing sent or received; `kept` if another worker goes on with it.
+    /// A client with nothing sent or received; `kept` if another worker is to go on with it.
     pub(super) fn new(stream: Stream, kept: Option<Kept>) -> Self {
         Self {
             kept,
@@ -65,7 +66,7 @@ impl Client {
         Ok(read.map(|read| carried + read))
     }
 
-    /// Keeps the beginning of a frame, the end of what the last [`Client::receive`] has filled, for the next one.
+    /// Keeps the beginning of a frame, at the end of the bytes of the last [`Client::receive`], for the next one.
     pub(super) fn carry(&mut self, buffer: &mut [u8], rest: Range<usize>) -> io::Result<()> {
         if self.kept.is_none() {
             self.carry.clear();
@@ -75,7 +76,7 @@ impl Client {
         self.stalled = rest.start == 0;
         let mut left = rest.start;
         while left > 0 {
-            // All of it is there: nobody else reads.
+            // All of these bytes are there: nobody else reads.
             let read = self.stream.receive(&mut buffer[..left])?;
             if read == 0 {
                 return Err(ErrorKind::UnexpectedEof.into());
@@ -85,7 +86,7 @@ impl Client {
         Ok(())
     }
 
-    /// Whether it is of use to look again only when more has come.
+    /// Whether looking again is useful only after more bytes have come.
     pub(super) fn is_stalled(&self) -> bool {
         self.stalled
     }
@@ -107,7 +108,7 @@ impl Client {
         for frame in frames {
             let done = written.min(frame.len());
             written -= done;
-            // A frame that has begun must be ended, or the stream loses its step.
+            // A frame that has begun must be completed, or the stream loses its framing.
             if done == 0 && self.backlog.len() + frame.len() > BACKLOG_BYTES_MAX {
                 give_up(frame.len() - HEADER_BYTES);
             } else {
@@ -146,7 +147,7 @@ impl Client {
         Ok(())
     }
 
-    /// As much is written at once, unless one frame is longer.
+    /// Most bytes of one write, unless one frame is longer.
     fn part_bytes(&self) -> usize {
         match self.kept {
             Some(_) => WHOLE_BYTES,
@@ -154,7 +155,7 @@ impl Client {
         }
     }
 
-    /// Writes frames as far as the socket takes them; how many bytes it took.
+    /// Writes frames as far as the socket takes them. Returns the bytes that it took.
     fn write_frames(&mut self, bytes: &[u8], mut frames: &[Range<usize>]) -> io::Result<usize> {
         let mut written = 0;
         while !frames.is_empty() {
@@ -181,7 +182,7 @@ impl Client {
         write(&self.stream, &mut self.kept, &slices, length)
     }
 
-    /// Frames wait for the socket to become writable.
+    /// Whether frames wait for the socket to become writable.
     pub(super) fn is_waiting(&self) -> bool {
         !self.backlog.is_empty()
     }
@@ -193,7 +194,7 @@ impl AsFd for Client {
     }
 }
 
-/// Neighbours in `bytes` as one slice.
+/// Joins adjacent ranges of `bytes` into slices.
 fn joined<'a>(bytes: &'a [u8], frames: &[Range<usize>]) -> Vec<IoSlice<'a>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for frame in frames {
@@ -208,7 +209,7 @@ fn joined<'a>(bytes: &'a [u8], frames: &[Range<usize>]) -> Vec<IoSlice<'a>> {
         .collect()
 }
 
-/// How many frames go together: at least one.
+/// Returns how many frames fit in one write: at least one.
 fn first_part(lengths: impl Iterator<Item = usize>, most: usize) -> usize {
     let mut sum = 0_usize;
     let fits = |length: &usize| {
@@ -218,7 +219,7 @@ fn first_part(lengths: impl Iterator<Item = usize>, most: usize) -> usize {
     lengths.take_while(fits).count().max(1)
 }
 
-/// One `sendmsg` of whole frames, or of the end of one; a full socket takes 0 bytes.
+/// Sends whole frames, or the end of one, with one `sendmsg`; a full socket takes 0 bytes.
 fn write(
     stream: &Stream,
     kept: &mut Option<Kept>,

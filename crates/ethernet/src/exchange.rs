@@ -1,4 +1,4 @@
-//! The thread's loop: who is ready, what came in, where it goes.
+//! The thread's loop: which descriptor is ready, what was received, where it goes.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,7 +23,7 @@ use super::snapshot::Snapshots;
 use super::wire::{self, Taken, UplinkPort};
 use super::{Behind, Command, EthernetPort};
 
-/// One read: what two full Unix sockets hold at Linux's default, so that a burst is one batch.
+/// Bytes of one read: the content of two full Unix sockets at Linux's default, so that a burst is one batch.
 const READ_BYTES: usize = 384 << 10;
 
 /// A carried frame must leave room to read its end.
@@ -33,7 +33,7 @@ pub(super) struct Exchange {
     inbox: Inbox<Command>,
     pub(super) poller: Poller,
     pub(super) bridge: Bridge,
-    /// In the order of their ports, so that a snapshot goes on where it stopped.
+    /// In the order of their ports, so that a snapshot can go on where it stopped.
     pub(super) links: BTreeMap<PortId, Link>,
     pub(super) wires: BTreeMap<UplinkId, UplinkPort>,
     pub(super) segments: Segments,
@@ -41,29 +41,29 @@ pub(super) struct Exchange {
     pub(super) started: Instant,
     pub(super) buffer: Box<[u8]>,
     pub(super) taken: Taken,
-    /// What senders of too long frames of this batch are to be told.
+    /// Answers to the senders of frames in this batch that are too long.
     told: Vec<(PortId, Vec<u8>)>,
     /// Links whose `pending` is not empty.
     pub(super) touched: Vec<PortId>,
     /// Listeners that could not accept.
     paused: Paused,
-    /// Whom the listeners let in.
+    /// Users that the listeners let in.
     admission: Arc<Admission>,
-    /// Whose each address is, as the shards know.
+    /// Owner of each address, as the shards know it.
     addresses: Arc<Shared>,
     snapshots: Snapshots,
-    /// Closes whom they refuse.
+    /// Closes refused connections.
     disposal: Disposal,
     stopping: bool,
 }
 
-/// Why sorting stopped, and where.
+/// Why sorting stopped, and at which offset.
 enum Stop {
     /// A batch is full; more may follow from here on.
     Full(usize),
-    /// The rest is less than a frame.
+    /// The rest is less than a whole frame.
     End(usize),
-    /// A length that no QEMU sends.
+    /// The length of a frame is one that no QEMU sends.
     Malformed(u32),
 }
 
@@ -261,8 +261,8 @@ impl Exchange {
         attached.map_err(|error| error.to_string())
     }
 
-    /// A QEMU that restarts connects while the end of its predecessor is still unread: the old
-    /// connection is looked at first.
+    /// Accepts a connection. A QEMU that restarts connects while the end of its predecessor's connection is unread, so
+    /// the old connection is looked at first.
     fn accept(&mut self, port: PortId) {
         self.receive(port);
         let Some(link) = self.links.get_mut(&port) else {
@@ -277,7 +277,7 @@ impl Exchange {
         }
     }
 
-    /// Takes what one read gives from a guest and passes it on.
+    /// Takes one read from a guest and passes it on.
     fn receive(&mut self, port: PortId) {
         let Some(link) = self.links.get_mut(&port) else {
             return;
@@ -347,7 +347,7 @@ impl Exchange {
         }
     }
 
-    /// Hands the senders what they are told. No frame waits in the buffer's place meanwhile.
+    /// Sends the answers to their senders. No frame of the buffer waits meanwhile.
     fn tell(&mut self) {
         for (port, frame) in std::mem::take(&mut self.told) {
             let mut framed = framed(&frame);
@@ -368,13 +368,13 @@ impl Exchange {
     }
 }
 
-/// A frame as QEMU takes it.
+/// Returns a frame with its header, as QEMU expects it.
 pub(super) fn framed(frame: &[u8]) -> Box<[u8]> {
     let length = (frame.len() as u32).to_be_bytes();
     [&length[..], frame].concat().into_boxed_slice()
 }
 
-/// Notes that a frame of the buffer goes to a port.
+/// Queues a frame of the buffer for a port.
 pub(super) fn queue(
     links: &mut BTreeMap<PortId, Link>,
     touched: &mut Vec<PortId>,

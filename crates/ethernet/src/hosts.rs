@@ -1,5 +1,5 @@
-//! Ports without a guest: adapters of processes, which have no kernel to answer for their addresses
-//! and none to ask for others'.
+//! Ports without a guest: adapters of processes, which have no kernel that answers for their addresses or resolves
+//! others.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,16 +8,16 @@ use vrdma_threads::{Outbox, Snooped};
 
 use super::exchange::{Exchange, framed};
 
-/// Answers that wait for the end of a batch; questions beyond get none and are asked again.
+/// Answers that may wait for the end of a batch; further questions get none and are asked again.
 const ANSWERS_MAX: usize = 256;
 
-/// All of them.
+/// All ports without a guest.
 pub(super) struct Hosts {
     hosts: HashMap<PortId, (GroupId, Host)>,
-    /// How many of them each group has that has any.
+    /// Number of such ports, for each group that has any.
     groups: BTreeMap<GroupId, usize>,
     answers: Vec<(PortId, Vec<u8>)>,
-    /// To each shard.
+    /// Outbox to each shard.
     says: Vec<Outbox<Snooped>>,
 }
 
@@ -49,7 +49,7 @@ impl Hosts {
         }
     }
 
-    /// A frame for a port, which is a question if somebody without a kernel is behind it.
+    /// Handles a frame for a port: it may be a question if no kernel is behind the port.
     pub(super) fn ask(&mut self, port: PortId, frame: &[u8]) {
         let Some((_, host)) = self.hosts.get(&port) else {
             return;
@@ -60,9 +60,8 @@ impl Hosts {
             .extend(answer.filter(|_| room).map(|answer| (port, answer)));
     }
 
-    /// Tells the shards where the sender of a frame from an uplink is, or that it asks who listens to
-    /// multicast, if somebody may want to know. A shard asks again for what it was not told because
-    /// it was busy, as those do who ask it.
+    /// Tells the shards about a frame from an uplink, if a port may need it: the place of its sender, or a query for
+    /// multicast listeners. A shard that was too busy to be told asks again, as do those that ask it.
     pub(super) fn hear(&self, group: GroupId, uplink: UplinkId, frame: &[u8]) {
         let snooped = if let Some((gid, mac)) = sender(frame) {
             let neighbour = Neighbour { mac, uplink };
@@ -86,12 +85,12 @@ impl Hosts {
 }
 
 impl Exchange {
-    /// Sends the answers that are due, as if those who are asked had sent them.
+    /// Sends the answers that are due, as if they came from the ports that were asked.
     pub(super) fn answer(&mut self) {
         for (port, frame) in std::mem::take(&mut self.hosts.answers) {
             let mut framed = framed(&frame);
             let end = framed.len();
-            // The buffer may hold frames that are not sorted yet.
+            // The buffer may still hold unsorted frames.
             std::mem::swap(&mut self.buffer, &mut framed);
             let now = self.started.elapsed().as_nanos() as u64;
             self.route(port, 0..end, now);

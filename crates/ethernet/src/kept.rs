@@ -1,12 +1,13 @@
-//! A connection that another worker goes on with.
+//! A connection with which another worker can go on.
 //!
-//! It finds what is in the socket, and nothing of what this one has in its memory. So what is read from the socket ends
-//! where a frame ends ([`Client`](super::client::Client)), and so does what is written:
+//! The next worker finds the bytes in the socket, and nothing of this one's memory. Therefore reads from the socket end
+//! where a frame ends ([`Client`](super::client::Client)), and so do writes:
 //!
 //! ```text
 //!   frames ──► parts of at most WHOLE_BYTES ── sendmsg: all of it or nothing ──► socket
 //! ```
-//! Should a kernel take a part of it all the same, that is noted until the rest is written, and nobody goes on amid it. A frame that was handled and not yet taken from the socket is handled twice: a switch may double frames.
+//! If a kernel still takes only a part, that is recorded until the rest is written, and no worker goes on amid the
+//! frame. A frame that was handled and not yet taken from the socket is handled twice: a switch may duplicate frames.
 
 use std::fmt;
 use std::os::fd::AsFd;
@@ -17,10 +18,11 @@ use vrdma_switch::MAX_FRAME;
 use vrdma_threads::StreamRecords;
 use vrdma_wire::qemu_stream::HEADER_BYTES;
 
-/// What a Unix socket of Linux takes at once or not at all (`unix_stream_sendmsg`: one buffer, with 32 KiB in pages).
+/// Bytes that a Unix socket of Linux takes at once or not at all (`unix_stream_sendmsg`: one buffer, with 32 KiB in
+/// pages).
 pub(super) const WHOLE_BYTES: usize = 32 << 10;
 
-/// The switch passes no longer frames on.
+/// The switch does not forward longer frames.
 const _: () = assert!(HEADER_BYTES + MAX_FRAME <= WHOLE_BYTES);
 
 /// The record of a port's connection.
@@ -31,7 +33,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// The connection is written down.
+    /// Records the connection.
     pub(super) fn connected(
         records: Arc<dyn StreamRecords>,
         port: Name,
@@ -49,7 +51,7 @@ impl Kept {
         self.is_cut
     }
 
-    /// The connection may be amid a frame.
+    /// Records whether the connection may be amid a frame.
     pub(super) fn cut(&mut self, is_cut: bool) {
         if std::mem::replace(&mut self.is_cut, is_cut) != is_cut {
             self.records.cut(&self.port, is_cut);
@@ -58,7 +60,7 @@ impl Kept {
 }
 
 impl Drop for Kept {
-    /// The connection is closed next.
+    /// Removes the record; the connection is closed next.
     fn drop(&mut self) {
         self.records.disconnected(&self.port);
     }

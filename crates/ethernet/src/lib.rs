@@ -1,5 +1,4 @@
-//! Ethernet between VMs: one thread that moves frames between QEMU's stream sockets, and between
-//! those and uplinks.
+//! Ethernet between VMs: one thread that moves frames between QEMU's stream sockets, and between these and uplinks.
 //!
 //! ```text
 //!   QEMU ──► socket ──► one large read ──► Bridge: who gets it? ──► one sendmsg per destination
@@ -7,11 +6,11 @@
 //!                            └── frame cut at the end: carried over     └──► backlog (bounded)
 //! ```
 //!
-//! A batch is what one read returns, often hundreds of frames. Frames are sent from the buffer they
-//! were read into, headers included, and copied only when a guest's socket is full. A guest that
-//! takes nothing loses its own frames and delays nobody.
+//! A batch is the result of one read, often hundreds of frames. Frames are sent from the buffer they were read into,
+//! headers included, and copied only when a guest's socket is full. A guest that takes nothing loses its own frames and
+//! delays nobody.
 //!
-//! The thread knows ports and frames, not adapters' devices: RDMA is the shards' matter.
+//! The thread knows ports and frames, not adapters' devices: RDMA belongs to the shards.
 
 #![forbid(unsafe_code)]
 
@@ -48,37 +47,36 @@ use vrdma_threads::{
 /// A port to serve.
 #[derive(Debug)]
 pub struct EthernetPort {
-    /// For log lines.
+    /// Name for log lines.
     pub name: Name,
     /// Number in the switch.
     pub port: PortId,
     /// Port group.
     pub group: GroupId,
-    /// What marks the group's frames on uplinks.
+    /// Marks of the group's frames on uplinks.
     pub segment: Segment,
-    /// The guest's address: nobody else of the group may send from it.
+    /// The guest's address: no other port of the group may send from it.
     pub mac: Mac,
-    /// It may send RoCEv2 as Ethernet frames, past its adapter.
+    /// Whether it may send RoCEv2 as Ethernet frames, past its adapter.
     pub may_send_roce: bool,
-    /// The only addresses that may be sent from.
+    /// The only addresses that it may send from.
     pub kept: Kept,
-    /// Its VM is on another host.
+    /// Whether its VM is on another host.
     pub away: bool,
-    /// What is there.
+    /// What is behind the port.
     pub behind: Behind,
-    /// Of a guest's QEMU.
+    /// Connection and records of a guest's QEMU.
     pub past: PortPast,
 }
 
 /// What is behind a port.
 #[derive(Debug)]
 pub enum Behind {
-    /// A guest: where its QEMU connects. The socket's file goes away with the port.
+    /// A guest, with the socket that its QEMU connects to. The socket's file is removed with the port.
     Guest(BoundSocket),
-    /// The host's own IP stack. The interface goes away with the port.
+    /// The host's own IP stack. The interface is removed with the port.
     Host(Tap),
-    /// An adapter without a kernel, at these addresses: the thread answers for it when others ask
-    /// which station has them.
+    /// An adapter without a kernel, at these addresses: the thread answers for it when others resolve them.
     Nobody(Vec<Gid>),
 }
 
@@ -96,7 +94,7 @@ enum Command {
 }
 
 impl Command {
-    /// Whether it is not to be begun: whoever asked has given up.
+    /// Whether the command is not to be begun because the asker has given up.
     fn is_withdrawn(&self) -> bool {
         match self {
             Self::AddPort(_, reply) => is_withdrawn(reply),
@@ -118,8 +116,7 @@ pub struct EthernetHandle {
     line: Line<Command>,
 }
 
-/// Starts the thread, which tells `says` where other hosts' addresses are. It ends after
-/// [`EthernetHandle::stop`].
+/// Starts the thread, which tells `says` the places of other hosts' addresses. It ends after [`EthernetHandle::stop`].
 pub fn start(
     says: Vec<Outbox<Snooped>>,
     known: &Known,
@@ -137,7 +134,7 @@ pub fn start(
 }
 
 impl EthernetHandle {
-    /// The thread.
+    /// Returns the thread's vital signs.
     pub fn vital(&self) -> &Arc<Vital> {
         self.line.vital()
     }
@@ -154,24 +151,24 @@ impl EthernetHandle {
         self.line.begin_last(remove)?.answer().await
     }
 
-    /// A port's VM goes to another host, or comes from there.
+    /// Records that a port's VM goes to another host, or comes from there.
     pub async fn set_away(&self, port: PortId, is_away: bool) -> Result<(), NotDone> {
         let change = |reply| Command::SetAway(port, is_away, reply);
         self.line.begin_last(change)?.answer().await
     }
 
-    /// What a port is kept to from now on.
+    /// Sets the addresses that a port may send from.
     pub async fn keep(&self, port: PortId, kept: Kept) -> Result<(), NotDone> {
         let keep = |reply| Command::Keep(port, kept, reply);
         self.line.begin_last(keep)?.answer().await
     }
 
-    /// All ports of the worker before are there: what waits for them is passed on.
+    /// Tells the thread that all ports of the previous worker are there: frames that waited for them are forwarded.
     pub async fn go_on(&self) -> Result<(), NotDone> {
         self.line.begin_last(Command::GoOn)?.answer().await
     }
 
-    /// State and counters of all ports.
+    /// Returns state and counters of all ports.
     pub async fn snapshot(&self) -> Result<Vec<(PortId, EthernetStats)>, NotDone> {
         self.line.ask(Command::Snapshot).await
     }
@@ -183,13 +180,13 @@ impl EthernetHandle {
         Ok(changed.await??)
     }
 
-    /// Takes something back, also if the thread takes its time.
+    /// Takes a change back, even if the thread takes its time.
     pub async fn take_back(&self, change: UplinkChange) -> Result<(), NotDone> {
         let changes = |reply| Command::Uplink(change, reply);
         Ok(self.line.begin_last(changes)?.answer().await??)
     }
 
-    /// The thread's ends of all uplinks.
+    /// Returns the thread's ends of all uplinks.
     pub async fn uplinks(&self) -> Result<Vec<UplinkSnapshot>, NotDone> {
         self.line.ask(Command::Uplinks).await
     }

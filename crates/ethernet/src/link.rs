@@ -1,4 +1,4 @@
-//! One adapter's Ethernet: its socket, the QEMU on it, and what is counted.
+//! One adapter's Ethernet: its socket, the connected QEMU, and counters.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,23 +26,23 @@ use super::stream::Stream;
 pub(super) struct Link {
     pub(super) port: PortId,
     pub(super) name: Name,
-    /// Where a guest's QEMU connects, and which may.
+    /// Socket that a guest's QEMU connects to, and the guard that decides which may.
     socket: Option<(BoundSocket, QemuGuard)>,
     client: Option<Station>,
-    /// What the poller reports of this client.
+    /// How the poller watches this client.
     watched: Watched,
-    /// What comes from it is left in its socket.
+    /// Whether input is left in its socket.
     waits: bool,
-    /// Where connections are written down, if another worker goes on for this one.
+    /// Where connections are recorded, if another worker goes on for this one.
     records: Option<Arc<dyn StreamRecords>>,
     /// Frames of the read in progress that go to this port.
     pub(super) pending: Vec<Range<usize>>,
-    /// Frames for a guest that was not there.
+    /// Number of frames for a guest that was not there.
     unconnected: u64,
 }
 
 impl Link {
-    /// For a guest that may come.
+    /// A link for a guest that may connect later.
     pub(super) fn of_guest(
         port: PortId,
         name: Name,
@@ -55,8 +55,8 @@ impl Link {
         Self { records, ..link }
     }
 
-    /// Goes on with the connection that the worker before has left. What comes from it waits until
-    /// [`go_on`](Self::go_on): the ports that it is for may be still to come.
+    /// Goes on with the connection that the previous worker has left. Its input waits until [`go_on`](Self::go_on),
+    /// because the ports that frames are for may still be missing.
     pub(super) fn follow(
         &mut self,
         left: OwnedFd,
@@ -81,7 +81,7 @@ impl Link {
         Ok(Station::Guest(Client::new(stream, kept)))
     }
 
-    /// For the host, which is there.
+    /// A link for the host, which is always there.
     pub(super) fn of_host(port: PortId, name: Name, tap: Tap) -> Self {
         Self::new(port, name, None, Some(Station::Host(tap)))
     }
@@ -105,7 +105,7 @@ impl Link {
         }
     }
 
-    /// Starts to listen.
+    /// Starts to watch the listener and the client.
     pub(super) fn register(&self, poller: &Poller) -> io::Result<()> {
         if let Some((socket, _)) = &self.socket {
             poller.add(socket.listener(), Token::Listener(self.port))?;
@@ -116,13 +116,13 @@ impl Link {
         }
     }
 
-    /// All ports are there.
+    /// Takes input from now on: all ports are there.
     pub(super) fn go_on(&mut self, poller: &Poller) {
         self.waits = false;
         self.watch(poller);
     }
 
-    /// Leaves its listener alone, or watches it again.
+    /// Stops watching its listener, or watches it again.
     pub(super) fn mute(&self, poller: &Poller, muted: bool) {
         let watched = self.socket.as_ref().map(|(socket, _)| {
             let token = Token::Listener(self.port);
@@ -133,8 +133,8 @@ impl Link {
         }
     }
 
-    /// Takes the connection that waits, or refuses it while another one is served: a second QEMU on
-    /// one socket would be a second station with the first one's address.
+    /// Accepts the waiting connection, or refuses it while another one is served: a second QEMU on one socket would be
+    /// a second station with the first one's address.
     pub(super) fn accept(&mut self, poller: &Poller, disposal: &Disposal) -> io::Result<()> {
         let Some((socket, guard)) = &self.socket else {
             return Ok(());
@@ -156,7 +156,7 @@ impl Link {
         Ok(())
     }
 
-    /// One batch of bytes from the guest; `None` when there are none.
+    /// Reads one batch of bytes from the guest; `None` when there are none.
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Option<usize> {
         match self.client.as_mut()?.receive(buffer) {
             Ok(filled) => filled,
@@ -182,7 +182,7 @@ impl Link {
         }
     }
 
-    /// The port is gone. Clients may wait at its socket, with descriptors that they sent.
+    /// Closes the listener of a port that is gone. Clients may be waiting at it, with descriptors that they sent.
     pub(super) fn close(mut self, poller: &Poller, disposal: &Disposal) {
         if let Some((socket, _)) = self.socket.take() {
             poller.remove(socket.listener());
@@ -190,7 +190,7 @@ impl Link {
         }
     }
 
-    /// Ends the connection and says why.
+    /// Ends the connection and logs why.
     pub(super) fn detach(&mut self, why: &str) {
         if self.client.take().is_none() {
             return;
@@ -198,12 +198,12 @@ impl Link {
         let tell = || tracing::info!("{}: Ethernet disconnected: {why}", self.name);
         match &self.socket {
             Some((_, guard)) => guard.tell(tell),
-            // A TAP is lost once.
+            // A TAP can be lost only once.
             None => tell(),
         }
     }
 
-    /// Sends the pending frames of `bytes` to the guest; the bridge counts those it does not get.
+    /// Sends the pending frames of `bytes` to the guest; the bridge counts those that it does not get.
     pub(super) fn transmit(&mut self, bytes: &[u8], poller: &Poller, bridge: &mut Bridge) {
         let port = self.port;
         let mut give_up = |frame: usize| bridge.not_taken(port, frame);
@@ -222,7 +222,7 @@ impl Link {
         }
     }
 
-    /// For the control plane, in the guest's terms: what the bridge received the guest sent.
+    /// Returns the counters from the guest's point of view: what the bridge received, the guest sent.
     pub(super) fn stats(&self, bridge: &Bridge) -> EthernetStats {
         let counts = bridge.counts(self.port).unwrap_or_default();
         EthernetStats {
@@ -235,7 +235,7 @@ impl Link {
         }
     }
 
-    /// The bridge counts a frame for an absent guest as one that was not taken.
+    /// Returns the drops. The bridge counts a frame for an absent guest as one that was not taken.
     fn drops(&self, counts: &PortCounts) -> BTreeMap<String, u64> {
         let mut drops: BTreeMap<_, _> = DropReason::ALL
             .into_iter()
@@ -249,7 +249,7 @@ impl Link {
         drops
     }
 
-    /// The guest has room again.
+    /// Sends waiting frames: the guest has room again.
     pub(super) fn flush(&mut self, poller: &Poller) {
         let Some(client) = &mut self.client else {
             return;
@@ -278,7 +278,7 @@ impl Link {
     }
 }
 
-/// A reason as a key of the API.
+/// Returns a reason as a key of the API.
 pub(super) fn word(reason: DropReason) -> &'static str {
     match reason {
         DropReason::Detached => "detached",
@@ -305,7 +305,7 @@ mod tests {
         let page = include_str!("../../../docs/troubleshooting.md");
         let (_, table) = page.split_once("Adapters, `Ethernet drops`").unwrap();
         let table = table.split("\n\n").nth(1).unwrap();
-        // Of a port that is not there nothing is counted.
+        // Nothing is counted for a port that does not exist.
         let counted = DropReason::ALL
             .into_iter()
             .filter(|reason| *reason != DropReason::Detached);

@@ -1,5 +1,5 @@
-//! Listeners that could not accept: who waits there stays, and they stay readable. They are left alone
-//! for a while, as the shard leaves its own.
+//! Listeners that could not accept. The clients stay, so the listeners stay readable: they are left alone for a while,
+//! as a shard does with its own.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -8,13 +8,13 @@ use vrdma_switch::PortId;
 
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Failures are told once in this time, for all listeners together.
+/// Failures are logged once in this time, for all listeners together.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
-/// Those that are paused, at most once each.
+/// Listeners that are paused, at most once each.
 #[derive(Debug, Default)]
 pub(super) struct Paused {
-    /// In the order of their times.
+    /// In the order of the ends of their pauses.
     listeners: VecDeque<(Instant, PortId)>,
     told: Option<Instant>,
 }
@@ -24,7 +24,7 @@ impl Paused {
         self.listeners.push_back((Instant::now() + PAUSE, port));
     }
 
-    /// Whether a failure now is worth a line.
+    /// Whether a failure now should be logged.
     pub(super) fn is_news(&mut self) -> bool {
         let news = self.told.is_none_or(|told| told.elapsed() >= TOLD_EVERY);
         if news {
@@ -33,14 +33,14 @@ impl Paused {
         news
     }
 
-    /// One whose time is over.
+    /// Returns a listener whose pause is over.
     pub(super) fn take_due(&mut self) -> Option<PortId> {
         let due = self.patience()?.is_zero();
         due.then(|| self.listeners.pop_front())?
             .map(|(_, port)| port)
     }
 
-    /// How long until then.
+    /// Returns the time until the next pause ends.
     pub(super) fn patience(&self) -> Option<Duration> {
         let (until, _) = self.listeners.front()?;
         Some(until.saturating_duration_since(Instant::now()))

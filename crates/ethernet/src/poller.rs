@@ -11,17 +11,17 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use vrdma_switch::{PortId, UplinkId};
 
-/// Events of one turn; more stay ready in the kernel for the next.
+/// Most events of one turn; more stay ready in the kernel for the next turn.
 const EVENTS_MAX: usize = 64;
 
-/// Who is ready.
+/// What is ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Token {
     /// Commands wait.
     Inbox,
-    /// Somebody connects to the port's socket.
+    /// A client connects to the port's socket.
     Listener(PortId),
-    /// The port's client has bytes, room, or is gone.
+    /// The port's client has sent bytes, has room, or is gone.
     Client(PortId),
     /// The uplink has frames or room.
     UplinkPort(UplinkId),
@@ -51,15 +51,15 @@ fn decode(data: EventData) -> Token {
 /// How a client or an uplink is watched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Watched {
-    /// Not for input: other ports are still to come.
+    /// Input is not watched: other ports are still missing.
     pub(super) waits: bool,
-    /// For room.
+    /// Room is watched.
     pub(super) room: bool,
-    /// For more input than there is.
+    /// Only new input is watched, not what is there already.
     pub(super) stalled: bool,
 }
 
-/// An epoll instance, level-triggered unless it is said: what is not taken in one turn is there in the next.
+/// An epoll instance, level-triggered unless noted: what is not taken in one turn is reported again in the next.
 #[derive(Clone, Debug)]
 pub(super) struct Poller {
     epoll: Arc<OwnedFd>,
@@ -72,8 +72,9 @@ impl Poller {
         })
     }
 
-    /// Stops to watch what another thread closes because that may take long: who waits at that moment would hold it
-    /// last, and close it. What was not watched is left alone.
+    /// Stops watching a descriptor that another thread is to close because closing may take long: otherwise, a thread
+    /// that waits at that moment could hold the last reference, and would close it. A descriptor that was not watched
+    /// is ignored.
     pub(super) fn remove(&self, fd: impl AsFd) {
         if let Err(error) = epoll::delete(&self.epoll, fd)
             && error != Errno::NOENT
@@ -87,7 +88,7 @@ impl Poller {
         Ok(epoll::add(&self.epoll, fd, encode(token), EventFlags::IN)?)
     }
 
-    /// Watches a client or an uplink otherwise than before.
+    /// Changes how a client or an uplink is watched.
     pub(super) fn watch_as(&self, fd: impl AsFd, token: Token, watched: Watched) -> io::Result<()> {
         let mut flags = EventFlags::empty();
         flags.set(EventFlags::IN, !watched.waits);
@@ -96,7 +97,7 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, fd, encode(token), flags)?)
     }
 
-    /// Watches a listener, or no longer.
+    /// Watches a listener, or stops watching it.
     pub(super) fn watch_listener(
         &self,
         fd: impl AsFd,
@@ -111,7 +112,8 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, fd, encode(token), flags)?)
     }
 
-    /// Sleeps until something is ready, at most for `patience`; fills `ready` with who, and whether it has room.
+    /// Sleeps until something is ready, at most for `patience`; fills `ready` with what is ready, and whether it has
+    /// room.
     pub(super) fn wait(
         &self,
         ready: &mut Vec<(Token, bool)>,

@@ -1,5 +1,5 @@
-//! State and counters of all ports, told a few ports a turn: thousands of them in one turn would hold up frames for
-//! milliseconds.
+//! State and counters of all ports, collected a few ports per turn: thousands of them in one turn would hold up frames
+//! for milliseconds.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -10,21 +10,21 @@ use vrdma_threads::Reply;
 
 use super::link::Link;
 
-/// Ports that are told of in one turn, a microsecond or two each.
+/// Ports that are collected in one turn, a microsecond or two each.
 const LINKS_A_TURN: usize = 16;
 
-/// What is told.
+/// Content of a snapshot.
 type Told = Vec<(PortId, EthernetStats)>;
 
-/// A snapshot that is being made.
+/// A snapshot in progress.
 struct Job {
-    /// The first port that was not told of.
+    /// The first port that was not collected yet.
     next: PortId,
     told: Told,
     reply: Reply<Told>,
 }
 
-/// Those that were asked for, made one after the other. The inbox bounds how many there are.
+/// Snapshots that were requested, made one after the other. The inbox bounds their number.
 #[derive(Default)]
 pub(super) struct Snapshots {
     jobs: VecDeque<Job>,
@@ -39,13 +39,13 @@ impl Snapshots {
         });
     }
 
-    /// How long the thread may sleep for their sake: not at all if there are any.
+    /// Returns how long the thread may sleep: not at all while a snapshot is requested.
     pub(super) fn patience(&self) -> Option<Duration> {
         (!self.jobs.is_empty()).then_some(Duration::ZERO)
     }
 
-    /// Goes on with the one that was asked for first. A port that comes or goes meanwhile is in it or is not. An asker
-    /// that is gone is no error.
+    /// Goes on with the oldest snapshot. A port that comes or goes meanwhile may be in it or not. An asker that is gone
+    /// is no error.
     pub(super) fn go_on(&mut self, links: &BTreeMap<PortId, Link>, bridge: &Bridge) {
         let Some(mut job) = self.jobs.pop_front() else {
             return;
@@ -95,7 +95,7 @@ mod tests {
         let told = loop {
             snapshots.go_on(&links, &Bridge::new());
             turns += 1;
-            // One that was told of, and one that was not.
+            // A port that was collected, and one that was not.
             links.remove(&PortId(1));
             links.remove(&PortId(LINKS));
             if let Ok(told) = told.try_recv() {

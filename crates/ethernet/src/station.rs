@@ -1,4 +1,4 @@
-//! What is at the other end of a port's cable.
+//! The station at the other end of a port's cable.
 
 use std::io;
 use std::ops::Range;
@@ -9,10 +9,10 @@ use vrdma_wire::qemu_stream::{FRAME_BYTES_MAX, HEADER_BYTES};
 
 use super::client::Client;
 
-/// Frames taken from a TAP at a time: as many as a read of a socket often has.
+/// Frames taken from a TAP at a time: as many as one read of a socket often returns.
 const FRAMES_A_READ: usize = 64;
 
-/// See the module.
+/// A station; see the module.
 #[derive(Debug)]
 pub(super) enum Station {
     /// A guest, through its QEMU.
@@ -30,7 +30,7 @@ impl Station {
         }
     }
 
-    /// Keeps the beginning of a frame for the next [`receive`](Self::receive). A TAP gives whole ones.
+    /// Keeps the beginning of a frame for the next [`receive`](Self::receive). A TAP returns whole frames.
     pub(super) fn carry(&mut self, buffer: &mut [u8], rest: Range<usize>) -> io::Result<()> {
         match self {
             Self::Guest(client) => client.carry(buffer, rest),
@@ -38,13 +38,13 @@ impl Station {
         }
     }
 
-    /// Whether it is of use to look again only when more has come.
+    /// Whether looking again is useful only after more bytes have come.
     pub(super) fn is_stalled(&self) -> bool {
         matches!(self, Self::Guest(client) if client.is_stalled())
     }
 
-    /// Sends frames of `bytes`, each a range with its header; `give_up` gets the length, without
-    /// header, of each that is lost.
+    /// Sends frames of `bytes`, each a range with its header; `give_up` gets the length, without header, of each frame
+    /// that is lost.
     pub(super) fn send(
         &mut self,
         bytes: &[u8],
@@ -63,7 +63,7 @@ impl Station {
         }
     }
 
-    /// Sends what waits for room.
+    /// Sends frames that wait for room.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Guest(client) => client.flush(),
@@ -71,7 +71,7 @@ impl Station {
         }
     }
 
-    /// Frames wait for room.
+    /// Whether frames wait for room.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self, Self::Guest(client) if client.is_waiting())
     }
@@ -86,7 +86,7 @@ impl AsFd for Station {
     }
 }
 
-/// Frames as a QEMU's socket would have them.
+/// Reads frames in the format of QEMU's socket.
 fn read_frames(tap: &Tap, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     let mut filled = 0;
     for _ in 0..FRAMES_A_READ {

@@ -1,5 +1,5 @@
-//! The socket of a connected QEMU. Nobody is to send descriptors by it; who does is hung up on. Closing them, or the
-//! socket with others in it, may take as long as their sender likes, so another thread does it.
+//! The socket of a connected QEMU. A client that sends descriptors by it is hung up on. Closing them, or the socket
+//! with others in it, may take as long as the sender likes, so another thread does it.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -15,11 +15,10 @@ use vrdma_threads::Disposal;
 
 use super::poller::Poller;
 
-/// Descriptors that one message of a socket can have (SCM_MAX_FD of Linux): those without room the kernel would
-/// close here.
+/// Most descriptors in one message of a socket (SCM_MAX_FD of Linux): the kernel would close those without room here.
 const SENT_FDS_MAX: usize = 253;
 
-/// See the module.
+/// The socket of a QEMU; see the module.
 #[derive(Debug)]
 pub(super) struct Stream {
     socket: Option<UnixStream>,
@@ -28,7 +27,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Takes a fresh connection, and watches nothing yet.
+    /// Takes a new connection, which is not watched yet.
     pub(super) fn new(
         socket: UnixStream,
         poller: &Poller,
@@ -42,12 +41,12 @@ impl Stream {
         })
     }
 
-    /// One `recvmsg`.
+    /// Receives with one `recvmsg`.
     pub(super) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.read(buffer, RecvFlags::empty())
     }
 
-    /// One `recvmsg`, which leaves what it gives in the socket.
+    /// Receives with one `recvmsg`, but leaves the bytes in the socket.
     pub(super) fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.read(buffer, RecvFlags::PEEK)
     }
@@ -71,7 +70,7 @@ impl Stream {
         Err(io::Error::other("it sent descriptors"))
     }
 
-    /// One `sendmsg`.
+    /// Sends with one `sendmsg`.
     pub(super) fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let control = &mut SendAncillaryBuffer::default();

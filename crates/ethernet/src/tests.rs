@@ -1,4 +1,4 @@
-//! The thread with "QEMUs" at its sockets.
+//! The thread, with fake QEMUs at its sockets.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -18,7 +18,7 @@ const B: [u8; 6] = [0x52, 0x54, 0, 0, 0, 2];
 const C: [u8; 6] = [0x52, 0x54, 0, 0, 0, 3];
 const ALL: [u8; 6] = [0xff; 6];
 
-/// A hang is a failure, not a wait for ever.
+/// Limit after which a hang counts as a failure.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Switch {
@@ -48,12 +48,12 @@ impl Switch {
         }
     }
 
-    /// A port with its number as name, in a group.
+    /// Adds a port to a group, with its number as name.
     fn plug(&self, port: u32, group: u32) {
         self.plug_after(port, group, PortPast::default());
     }
 
-    /// The same after another worker.
+    /// The same for a port that another worker has served.
     fn plug_after(&self, port: u32, group: u32, past: PortPast) {
         let socket = BoundSocket::bind(&self.folder.path().join(port.to_string()), 0o600).unwrap();
         let port = EthernetPort {
@@ -138,7 +138,7 @@ fn frame(to: [u8; 6], from: [u8; 6], fill: u8, length: usize) -> Vec<u8> {
     frame
 }
 
-/// Two guests of one group that know each other.
+/// Connects two guests of one group that know each other.
 fn pair(switch: &Switch) -> (Qemu, Qemu) {
     switch.plug(1, 0);
     switch.plug(2, 0);
@@ -148,7 +148,7 @@ fn pair(switch: &Switch) -> (Qemu, Qemu) {
     (a, b)
 }
 
-/// Sends a broadcast from one to the other, again and again until the other is connected.
+/// Sends a broadcast from one guest to the other, again and again until the other is connected.
 fn greet(from: &mut Qemu, mac: [u8; 6], to: &mut Qemu) {
     let hello = frame(ALL, mac, 0, 60);
     to.0.set_read_timeout(Some(Duration::from_millis(50)))
@@ -223,7 +223,7 @@ fn port_groups_do_not_hear_each_other() {
     greet(&mut c, C, &mut d);
     a.send(&frame(ALL, A, 7, 60));
     b.expect(&frame(ALL, A, 7, 60));
-    // The same addresses in the other group: neither flooded nor learned across.
+    // The same addresses in the other group: frames are neither flooded nor learned across.
     c.send(&frame(A, B, 8, 60));
     d.expect(&frame(A, B, 8, 60));
     a.send(&frame(B, A, 9, 60));

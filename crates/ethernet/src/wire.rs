@@ -1,8 +1,8 @@
-//! The exchange's ends of uplinks: frames that leave the host and frames that come.
+//! The exchange's ends of uplinks: frames that leave the host and frames that arrive.
 //!
-//! A frame that leaves is copied into the uplink's batch, which goes to the kernel when the read that
-//! it came with is sorted. A frame that comes is copied behind a length into the exchange's buffer,
-//! and from there on is like one that a guest has sent.
+//! A frame that leaves is copied into the uplink's batch, which goes to the kernel once the read that it came with is
+//! sorted. A frame that arrives is copied into the exchange's buffer, behind a length, and is from there on like one
+//! that a guest has sent.
 
 mod egress;
 mod snapshot;
@@ -20,7 +20,7 @@ pub(super) use egress::send;
 use vrdma_threads::UplinkChange;
 use vrdma_threads::uplink::{UplinkEnd, segment_of};
 
-/// How often interfaces are looked at: MTU, up or down.
+/// How often interfaces are checked: MTU, up or down.
 const REFRESH: Duration = Duration::from_secs(1);
 
 /// Batches taken from one uplink before the others have their turn.
@@ -30,14 +30,14 @@ const BATCHES: usize = 4;
 #[derive(Debug)]
 pub(super) struct UplinkPort {
     end: UplinkEnd,
-    /// Frames were queued since the last flush.
+    /// Whether frames were queued since the last flush.
     touched: bool,
-    /// The poller reports room.
+    /// Whether the poller reports room.
     room_watched: bool,
     refreshed: Instant,
-    /// Frames of a segment that no port group has.
+    /// Number of frames of a segment that no port group has.
     strays: u64,
-    /// When the log last said that frames are too long.
+    /// When the log last reported frames that are too long.
     complained: Option<Instant>,
 }
 
@@ -53,7 +53,7 @@ impl UplinkPort {
         }
     }
 
-    /// When it wants a turn without being ready.
+    /// Returns when it needs a turn without being ready.
     fn deadline(&self) -> Instant {
         let refresh = self.refreshed + REFRESH;
         self.end
@@ -102,7 +102,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// A group leaves by every uplink that can mark its frames.
+    /// Lets a group leave by every uplink that can mark its frames.
     pub(super) fn join(&mut self, group: GroupId) {
         for (id, wire) in &self.wires {
             if self.segments.of(group, wire.end.is_tunnel).is_some() {
@@ -111,9 +111,9 @@ impl Exchange {
         }
     }
 
-    /// What came, and what waits for room.
+    /// Takes received frames, and sends those that wait for room.
     pub(super) fn serve_wire(&mut self, id: UplinkId, room: bool) {
-        // Out of its place, so that the rest of the exchange can take what it gives.
+        // Removed for now, so that the rest of the exchange can take its frames.
         let Some(mut wire) = self.wires.remove(&id) else {
             return;
         };
@@ -132,7 +132,7 @@ impl Exchange {
                 }
             }
         }
-        // A tunnel that has room again is readable.
+        // A tunnel is readable once it has room again.
         wire.touched |= room || wire.room_watched;
         self.wires.insert(id, wire);
         self.deliver_taken();
@@ -172,7 +172,7 @@ impl Exchange {
         true
     }
 
-    /// Sends what was taken to the guests it is for.
+    /// Sends the taken frames to their guests.
     fn deliver_taken(&mut self) {
         self.deliver();
         self.taken = Taken::default();
@@ -203,7 +203,7 @@ impl Exchange {
         }
     }
 
-    /// Lets go delayed frames that are due and looks at the interfaces now and then.
+    /// Sends delayed frames that are due, and checks the interfaces now and then.
     pub(super) fn tend_wires(&mut self) {
         if self.wires.is_empty() {
             return;
@@ -226,7 +226,7 @@ impl Exchange {
         self.flush_wires();
     }
 
-    /// How long the thread may sleep for the uplinks' sake.
+    /// Returns how long the thread may sleep as far as uplinks go.
     pub(super) fn patience(&self) -> Option<Duration> {
         let deadlines = self.wires.values().map(UplinkPort::deadline);
         let first = deadlines.min()?;
@@ -234,7 +234,7 @@ impl Exchange {
     }
 }
 
-/// Frames from uplinks that lie in the buffer.
+/// Frames from uplinks in the buffer.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     bytes: usize,

@@ -1,5 +1,4 @@
-//! The host's own IP stack in a port group, beside an adapter of processes: a TAP in a network
-//! namespace of the test's own.
+//! The host's own IP stack in a port group, beside a process adapter: a TAP in a network namespace of the test's own.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,7 +15,7 @@ use vrdma_wire::{Gid, Mac};
 const HOST: Mac = Mac([0x52, 0x54, 0, 0, 0, 1]);
 const ADAPTER: Mac = Mac([0x52, 0x54, 0, 0, 0, 2]);
 
-/// Types of an echo and its answer, and how a received packet begins (ping(8), icmp(7), icmp6(7)).
+/// Types of an echo and its answer, and the beginning of a received packet (ping(8), icmp(7), icmp6(7)).
 struct Ping {
     family: AddressFamily,
     protocol: rustix::net::Protocol,
@@ -41,13 +40,13 @@ const V6: Ping = Ping {
 };
 
 impl Ping {
-    /// Returns when the answer is there.
+    /// Sends an echo, and waits for the answer.
     fn send(&self, to: IpAddr) {
         let socket = socket(self.family, SocketType::RAW, Some(self.protocol)).unwrap();
         let patience = std::time::Duration::from_secs(20);
         sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(patience)).unwrap();
         let mut echo = [self.request, 0, 0, 0, 0x12, 0x34, 0, 1];
-        // The kernel fills it in for ICMPv6.
+        // The kernel fills the checksum in for ICMPv6.
         let sum = 0xffff - (u32::from(self.request) << 8) - 0x1234 - 1;
         echo[2..4].copy_from_slice(&(sum as u16).to_be_bytes());
         let address = SocketAddr::new(to, 0);
@@ -93,8 +92,8 @@ fn the_host_pings_an_adapter_of_processes() {
     };
     let tap = Tap::open("vr0", HOST.0, Some("10.9.0.1".parse().unwrap())).unwrap();
     let ip = Gid::from_ipv4("10.9.0.2".parse().unwrap());
-    // A network of its own for IPv6: the interface's link-local one, which waits a second for others
-    // that may have the same address unless told not to.
+    // IPv6 needs a network of its own: the interface's link-local one waits a second for others with the same address,
+    // unless told not to.
     shell("ip -6 address add fd09::1/64 dev vr0 nodad");
     let far = "fd09::2".parse::<std::net::Ipv6Addr>().unwrap();
     let addresses = vec![Gid::link_local(ADAPTER), ip, Gid(far.octets())];

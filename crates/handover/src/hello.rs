@@ -1,4 +1,4 @@
-//! The first frame each way.
+//! The hello: the first frame in each direction.
 //!
 //! ```text
 //!   0          8         10
@@ -15,27 +15,27 @@ use crate::{VERSION, frame};
 
 const MAGIC: [u8; 8] = *b"vRDMA-ho";
 
-/// A handshake for something else with the same key is none for this.
+/// Prologue of the handshake: a handshake for another purpose with the same key does not fit this one.
 const PROLOGUE: &[u8] = b"vrdma handover 1";
 
-/// A public key and a tag, with some room.
+/// Room for a public key and a tag, and some more.
 const NOISE_BYTES_MAX: usize = 128;
 
-/// The body of the longest hello: a longer one is of a stranger.
+/// Body of the longest hello: a longer one comes from a stranger.
 pub const HELLO_BYTES_MAX: usize = MAGIC.len() + size_of_val(&VERSION) + NOISE_BYTES_MAX;
 
-/// Why two ends do not talk to each other. The sentences are about the other end.
+/// Why two ends have no session. The sentences are about the other end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoSession {
-    /// No hello.
+    /// The frame is no hello.
     #[error("it is no vrdmad that listens for migrations")]
     Stranger,
-    /// A hello of another version.
+    /// The hello has another version.
     #[error(
         "it hands adapters over by version {0} of the protocol, and this daemon by version {VERSION}; use the same release on both hosts"
     )]
     Version(u16),
-    /// Not made with any key of ours.
+    /// The hello was not made with any of our keys.
     #[error("it has another key; give both daemons the same in [migration]")]
     Key,
 }
@@ -50,7 +50,7 @@ impl fmt::Debug for Call {
 }
 
 impl Call {
-    /// With the frame to send; `None` if the system has no random numbers.
+    /// Begins a call, and returns it with the frame to send; `None` if the system has no random numbers.
     #[must_use]
     pub fn begin(keys: &Keys) -> Option<(Self, Vec<u8>)> {
         let mut state = keys.caller(PROLOGUE)?;
@@ -71,7 +71,7 @@ impl Call {
     }
 }
 
-/// Takes the body of a caller's first frame; with the frame to send.
+/// Takes the body of a caller's first frame, and returns the session and the frame to send.
 ///
 /// # Errors
 /// [`NoSession`]; [`refusal`] tells the caller.
@@ -86,7 +86,8 @@ pub fn take_call(keys: &Keys, body: &[u8]) -> Result<(Session, Vec<u8>), NoSessi
     Ok((session, frame))
 }
 
-/// The frame for a caller that there is no session with, of which it knows version and key to differ. Strangers get none.
+/// Returns the frame that refuses a caller; from it, the caller knows whether version or key differ. Strangers get
+/// none.
 #[must_use]
 pub fn refusal(why: NoSession) -> Option<Vec<u8>> {
     (why != NoSession::Stranger).then(|| hello(&[]))
@@ -112,7 +113,7 @@ fn write(state: &mut HandshakeState) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// Whether the message was made with the key of this handshake, and says nothing more.
+/// Whether the message was made with the key of this handshake, and carries no payload.
 fn reads(state: &mut HandshakeState, message: &[u8]) -> bool {
     let mut said = [0; NOISE_BYTES_MAX];
     message.len() <= NOISE_BYTES_MAX && matches!(state.read_message(message, &mut said), Ok(0))

@@ -6,18 +6,18 @@ use snow::{HandshakeState, TransportState};
 
 use crate::frame;
 
-/// Bytes that sealing adds.
+/// Bytes that sealing adds to a message.
 const TAG_BYTES: usize = 16;
 
-/// What one frame can say.
+/// Most bytes that one frame can carry.
 pub const PIECE_BYTES_MAX: usize = u16::MAX as usize - TAG_BYTES;
 
-/// The other end said what it must not, or somebody between has changed it. The session is over.
+/// The other end broke the protocol, or a frame was changed on its way. The session is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("what it says cannot be understood")]
 pub struct Broken;
 
-/// Both ends have the key, and keys of their own for this session.
+/// A session: both ends have shown that they have the key, and have derived keys for this session alone.
 pub struct Session(TransportState);
 
 impl Session {
@@ -25,10 +25,10 @@ impl Session {
         handshake.into_transport_mode().ok().map(Self)
     }
 
-    /// The frame that says this, of at most [`PIECE_BYTES_MAX`] bytes.
+    /// Seals up to [`PIECE_BYTES_MAX`] bytes into a frame.
     ///
     /// # Errors
-    /// It is longer.
+    /// The message is longer.
     pub fn seal(&mut self, plain: &[u8]) -> Result<Vec<u8>, Broken> {
         if plain.len() > PIECE_BYTES_MAX {
             return Err(Broken);
@@ -39,10 +39,10 @@ impl Session {
         Ok(frame(&message))
     }
 
-    /// What the body of a frame says.
+    /// Opens the body of a frame.
     ///
     /// # Errors
-    /// It is not the next one of the other end.
+    /// The body is not the next one of the other end.
     pub fn open(&mut self, body: &[u8]) -> Result<Vec<u8>, Broken> {
         let mut plain = vec![0; body.len()];
         let length = self.0.read_message(body, &mut plain);

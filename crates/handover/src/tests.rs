@@ -1,4 +1,4 @@
-//! Both ends in one thread, and what lies between them.
+//! Both ends in one thread, and the frames between them.
 
 use vrdma_api::{ArrivedContext, CONTEXT_BYTES_MAX, Ticket};
 use vrdma_uplink::Keys;
@@ -9,7 +9,7 @@ fn keys(digits: &str) -> Keys {
     digits.repeat(32).parse().unwrap()
 }
 
-/// What follows the length, which is right.
+/// Checks the length of a frame, and returns what follows it.
 fn body(frame: &[u8]) -> &[u8] {
     let (length, body) = frame.split_first_chunk::<LENGTH_BYTES>().unwrap();
     assert_eq!(usize::from(u16::from_be_bytes(*length)), body.len());
@@ -95,7 +95,7 @@ fn other_ends_are_told_apart() {
     assert_eq!(take_call(&key, ssh).unwrap_err(), NoSession::Stranger);
     assert_eq!(call.take_answer(ssh).unwrap_err(), NoSession::Stranger);
     assert_eq!(refusal(NoSession::Stranger), None);
-    // What a destination of another version says to this one.
+    // A destination of another version refuses this one.
     let (call, _) = Call::begin(&key).unwrap();
     let mut told = refusal(NoSession::Version(1)).unwrap();
     told[LENGTH_BYTES + 9] = 2;

@@ -1,11 +1,12 @@
-//! What requests made of the configuration, kept for the next worker.
+//! Changes that requests made to the configuration, kept for the next worker.
 //!
 //! ```text
 //!   record   kind DIFFERENCE, key = number of the difference, number of the part    the parts together: JSON
 //! ```
-//! Each object that is not as the configuration says has one [`Difference`]; a new one takes the place of the old in one
-//! batch. It counts as long as the configuration says of the object what it said then: who edits it has the last word.
-//! Without a keeper nobody follows, and nothing is kept. It does not know what a difference means.
+//! Each object that differs from the configuration has one [`Difference`]; a new one replaces the old one in one batch.
+//! A difference counts as long as the configuration says the same of the object as when it was recorded: an edit of the
+//! configuration has the last word. Without a keeper there is no next worker, and nothing is kept. This module does not
+//! know what a difference means.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,27 +18,27 @@ use vrdma_keep::{Capacity, Full, Inherited, LARGE_BYTES, Record, Records, SlotId
 use crate::{Difference, Inventory, Object};
 use serde::{Deserialize, Serialize};
 
-/// Of the area: some for each adapter that a daemon may have, and long lists of stations. Pages that nothing was
-/// written to take no memory.
+/// Capacity of the area: some records for each adapter that a daemon may have, and long lists of stations. Pages that
+/// were never written take no memory.
 pub const CAPACITY: Capacity = Capacity {
     small: 1 << 16,
     large: 1 << 16,
 };
 
-/// The kind of the area's records.
+/// Kind of the area's records.
 const DIFFERENCE: u16 = 1;
 
-/// Bits of a key that number the part.
+/// Bits of a key that hold the number of the part.
 const PART_BITS: u32 = 16;
 
-/// What a record says.
+/// Content of a record.
 #[derive(PartialEq, Debug, Serialize, Deserialize)]
 struct Kept {
     difference: Difference,
-    /// A checksum of what the configuration said of the object, if it had it.
+    /// Checksum of the object in the configuration at that time, if the object was in it.
     configured: Option<u32>,
-    /// The descriptor of the connection that an adapter lives as long as: it goes with the first of these and the others
-    /// that ends.
+    /// Descriptor of a connection that holds the adapter: the adapter is removed when this connection or one of the
+    /// others ends.
     held_by: Option<RawFd>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     also_held_by: Vec<RawFd>,
@@ -60,23 +61,23 @@ struct Slots {
 #[derive(Debug)]
 struct Store {
     records: Records,
-    /// Where each object's difference is.
+    /// Records of each object's difference.
     places: BTreeMap<Object, Slots>,
 }
 
-/// See the module.
+/// Differences of objects from the configuration, and the connections that hold adapters; see the module.
 #[derive(Debug, Default)]
 pub struct Changes {
     store: Option<Store>,
-    /// What the configuration has, and a checksum of what it says of each.
+    /// Objects of the configuration, with a checksum of each.
     configured: BTreeMap<Object, u32>,
-    /// Connections that adapters live as long as.
+    /// Connections that hold adapters.
     holds: BTreeMap<Name, Vec<RawFd>>,
-    /// Those of adapters that the worker before had, until somebody waits for their ends.
+    /// Connections that held adapters of the previous worker, until a caller takes them to wait for their ends.
     claimed: Vec<(Name, OwnedFd)>,
 }
 
-/// What was found of the worker before.
+/// Differences that the previous worker left.
 #[derive(Debug)]
 pub struct Found {
     store: Store,
@@ -85,10 +86,10 @@ pub struct Found {
 }
 
 impl Found {
-    /// Opens the area. What cannot be read is told and removed.
+    /// Opens the area. Records that cannot be read are logged and removed.
     ///
     /// # Errors
-    /// It is no such area, or cannot be mapped.
+    /// The descriptor is no such area, or cannot be mapped.
     pub fn open(area: BorrowedFd<'_>) -> io::Result<Self> {
         let (records, found, damaged) = Records::open(area, number_of)?;
         if damaged > 0 {
@@ -120,7 +121,7 @@ impl Found {
         })
     }
 
-    /// Takes the connections that adapters live as long as. An adapter whose connection is gone went with it.
+    /// Takes the connections that hold adapters. An adapter whose connection is gone is gone with it.
     pub fn claim(&mut self, inherited: &mut Inherited) {
         let (store, holds) = (&mut self.store, &mut self.holds);
         self.kept.retain(|kept| {
@@ -153,7 +154,7 @@ impl Slots {
 }
 
 impl Store {
-    /// Puts a difference in place of the object's last one; without one, the object is as the configuration says.
+    /// Records a difference in place of the object's last one; without one, the object is as the configuration says.
     fn put(&mut self, object: &Object, kept: Option<&Kept>) -> Result<(), Full> {
         let place = kept.map(|kept| self.write(kept)).transpose()?;
         if let Some(before) = self.places.remove(object) {
@@ -165,7 +166,7 @@ impl Store {
         Ok(())
     }
 
-    /// The object is as the configuration says.
+    /// Forgets the difference of an object that is as the configuration says.
     fn forget(&mut self, object: &Object) {
         let forgotten = self.put(object, None);
         debug_assert_eq!(forgotten, Ok(()), "nothing is added");
@@ -190,9 +191,9 @@ impl Store {
 }
 
 impl Changes {
-    /// Makes of the configuration what there was, and goes on to keep what changes.
+    /// Restores the inventory from the configuration and the differences, and goes on recording changes.
     pub fn follow(found: Option<Found>, inventory: &mut Inventory) -> Self {
-        // Without a store nothing is compared with the configuration, which may be long.
+        // Without a store, nothing is compared with the configuration, which may be long.
         let Some(Found {
             mut store,
             kept,
@@ -230,7 +231,7 @@ impl Changes {
                 holds.remove(name);
             }
         }
-        // What the configuration has by now in the place of one that was held is nobody's to end.
+        // An adapter of the edited configuration that has the name of a held one is not held.
         claimed.retain(|(name, _)| holds.contains_key(name));
         Self {
             store: Some(store),
@@ -240,12 +241,12 @@ impl Changes {
         }
     }
 
-    /// Connections of the worker before that adapters live as long as, once.
+    /// Returns the previous worker's connections that hold adapters; later calls return none.
     pub fn take_claimed(&mut self) -> Vec<(Name, OwnedFd)> {
         std::mem::take(&mut self.claimed)
     }
 
-    /// An adapter lives as long as the connection with this descriptor, too.
+    /// Adds the connection with this descriptor to those that hold an adapter.
     pub fn hold(&mut self, adapter: &Name, connection: RawFd, inventory: &Inventory) {
         let holders = self.holds.entry(adapter.clone()).or_default();
         if !holders.contains(&connection) {
@@ -254,12 +255,12 @@ impl Changes {
         self.keep(&Object::Adapter(adapter.clone()), inventory);
     }
 
-    /// An adapter is gone, however it was held.
+    /// Forgets the connections of an adapter that is gone.
     pub fn release(&mut self, adapter: &Name) {
         self.holds.remove(adapter);
     }
 
-    /// An object was changed: keeps how it is now.
+    /// Records a changed object as it is now.
     pub fn keep(&mut self, object: &Object, inventory: &Inventory) {
         let Some(store) = &mut self.store else { return };
         let difference = inventory.difference(object);
@@ -291,7 +292,7 @@ fn checksum(difference: &Difference) -> u32 {
     crc32fast::hash(&text.unwrap_or_default())
 }
 
-/// What all parts together say.
+/// Joins the parts of a record and decodes them.
 fn read(parts: &[Record]) -> Option<Kept> {
     let text: Vec<u8> = parts.iter().flat_map(|part| part.bytes.clone()).collect();
     serde_json::from_slice(&text).ok()

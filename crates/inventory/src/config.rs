@@ -9,7 +9,7 @@
 //! trust_own_user = false        # true: containers of the daemon's own user are as fast as its other programs
 //! userfaultfd = true            # programs get /dev/userfaultfd; not those of a daemon of root without this
 //!
-//! [migration]                   # contexts of VMs that migrate go from daemon to daemon, not by who migrates them
+//! [migration]                   # contexts of VMs that migrate go from daemon to daemon, not through the orchestrator
 //! listen = "192.0.2.1:4793"
 //! key = "/etc/vrdma/migration.key"
 //!
@@ -18,20 +18,20 @@
 //! vlan = 10                     # tag on raw uplinks
 //! vni = 5010                    # VXLAN network in tunnels; the VLAN's number without it
 //! allow_roce_frames = false     # true: guests' own Ethernet cards may send RoCEv2
-//! weight = 2                    # of its adapters' turns together, beside other port groups
+//! weight = 2                    # share of turns of its adapters together, beside other port groups
 //!
 //! [[uplink]]
 //! name = "up0"
 //! kind = "tunnel"               # or "raw", with interface = "eth1"
 //! listen = "192.0.2.1:4789"
-//! key = "/etc/vrdma/up0.key"    # seals what goes to its peers; a peer may have a key of its own
+//! key = "/etc/vrdma/up0.key"    # seals frames to its peers; a peer may have a key of its own
 //!
 //! [[peer]]
 //! uplink = "up0"
 //! address = "192.0.2.2:4789"
-//! stations = ["52:54:00:00:00:02"]   # all that may be behind it; any without this
-//! vnis = [5010]                 # all networks that it takes part in; those of all port groups without this
-//! any_port = false              # true: it sends from other ports than that of `address`
+//! stations = ["52:54:00:00:00:02"]   # all that may be behind it; any if left out
+//! vnis = [5010]                 # all networks that it takes part in; those of all port groups if left out
+//! any_port = false              # true: it sends from ports other than that of `address`
 //!
 //! [[adapter]]
 //! name = "vm1"
@@ -44,10 +44,11 @@
 //! portgroup = "blue"
 //! kind = "process"
 //! ip = "10.0.0.5"
-//! limit_out = "10gbit"          # the most that it sends; limit_in, limit_out_ops, limit_in_ops
-//! guarantee_out = "2gbit"       # what it can send whatever others do; guarantee_in, guarantee_out_ops, guarantee_in_ops
-//! weight = 3                    # of its turns, beside others of its port group
-//! users = ["alice", 1001]       # who may use it besides the daemon's own user
+//! limit_out = "10gbit"          # most that it sends; limit_in, limit_out_ops, limit_in_ops
+//! guarantee_out = "2gbit"       # what it can send whatever others do; also guarantee_in, guarantee_out_ops,
+//! ..._in_ops
+//! weight = 3                    # share of its turns, beside others of its port group
+//! users = ["alice", 1001]       # users that may use it besides the daemon's own user
 //! ```
 
 mod defaults;
@@ -71,13 +72,13 @@ use crate::{cores, socket_path};
 use error::Source;
 use file::{AdapterTable, DaemonTable, PeerTable, PortGroupTable, Tables, UplinkTable};
 
-/// Largest file that is read: as many adapters as there may be, with 500 bytes of keys and comments each.
+/// Largest file that is read: room for as many adapters as there may be, with 500 bytes of keys and comments each.
 const FILE_BYTES_MAX: u64 = 8 << 20;
 
-/// Shards: each pair of them has rings of some hundred kilobytes.
+/// Most shards: each pair of them has rings of some hundred kilobytes.
 const SHARDS_MAX: u16 = 64;
 
-/// What the daemon is told to be.
+/// The daemon's configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The file, if there is one.
@@ -88,11 +89,11 @@ pub struct Config {
     pub run_dir: PathBuf,
     /// How the shards run.
     pub shards: ShardOptions,
-    /// Whether the daemon gives up what it does not need.
+    /// Whether the daemon gives up the rights that it does not need.
     pub sandbox: bool,
-    /// A keeper starts the daemon again when it crashes, and clients of process adapters go on.
+    /// Whether a keeper starts the daemon again when it crashes, so that clients of process adapters go on.
     pub supervise: bool,
-    /// How contexts of VMs go to other daemons and come from there, if they do by themselves.
+    /// How contexts of VMs are sent to and received from other daemons, if the daemons do that themselves.
     pub migration: Option<MigrationSpec>,
     /// Port groups, adapters and uplinks.
     pub inventory: Inventory,
@@ -156,7 +157,7 @@ impl Config {
     }
 }
 
-/// A folder or device in the file's place must neither hang nor fill memory.
+/// Reads the file. A folder or device in its place must neither hang the daemon nor fill its memory.
 fn read(path: &Path) -> io::Result<String> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
@@ -196,7 +197,8 @@ fn control_socket(
     Ok(path)
 }
 
-/// QEMU runs in another folder than the daemon, so a relative path would mean two places.
+/// Checks that a path is absolute. QEMU runs in another folder than the daemon, so a relative path would name two
+/// places.
 fn absolute(source: &Source<'_>, given: &Spanned<PathBuf>) -> Result<PathBuf, ConfigError> {
     let path = given.get_ref();
     if path.is_absolute() {
@@ -211,7 +213,7 @@ fn absolute(source: &Source<'_>, given: &Spanned<PathBuf>) -> Result<PathBuf, Co
 fn shards(source: &Source<'_>, table: &DaemonTable) -> Result<ShardOptions, ConfigError> {
     let poll = table.poll.unwrap_or_default();
     let trusts_own_user = table.trust_own_user.unwrap_or_default();
-    // Root may open it whoever else may; another user only if the administrator has said so.
+    // Root may open the device even if other users may not; another user only if the administrator has allowed it.
     let hands_out_userfaultfd = table
         .userfaultfd
         .unwrap_or_else(|| !rustix::process::geteuid().is_root());

@@ -2,7 +2,7 @@
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-/// The cores of a list such as `2-5,7`, all of which the daemon may use. The error is a sentence.
+/// Parses a list such as `2-5,7`, all of whose cores the daemon must be allowed to use. The error is a sentence.
 pub(crate) fn parse(list: &str) -> Result<Vec<u32>, String> {
     let wrong = || {
         format!(
@@ -38,7 +38,7 @@ pub(crate) fn parse(list: &str) -> Result<Vec<u32>, String> {
     Ok(cores)
 }
 
-/// As `lscpu` writes them: `0-3,6`.
+/// Writes cores as `lscpu` does: `0-3,6`.
 fn ranges(cores: impl Iterator<Item = u32>) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for core in cores {

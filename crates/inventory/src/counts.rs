@@ -1,9 +1,10 @@
-//! What workers before this one have counted, so that counters never go back.
+//! Counts of earlier workers, so that counters never go back.
 //!
 //! ```text
 //!   record   kind COUNTED: JSON of an adapter's name and its counters, as they were told last
 //! ```
-//! What is told is written down first. So a worker that is followed by another one loses at most what nobody was told.
+//! Counters are written down before they are reported. So when another worker follows, only counts that nobody was told
+//! are lost.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,16 +16,17 @@ use vrdma_keep::{Capacity, Records, SlotId};
 
 use crate::Inventory;
 
-/// Of the area: a record for each adapter that a daemon may have. Pages that nothing was written to take no memory.
+/// Capacity of the area: a record for each adapter that a daemon may have. Pages that were never written take no
+/// memory.
 pub const CAPACITY: Capacity = Capacity {
     small: 1 << 14,
     large: 1 << 16,
 };
 
-/// The only kind of the area's records.
+/// Kind of all of the area's records.
 const COUNTED: u16 = 1;
 
-/// What is counted of an adapter.
+/// Counters of an adapter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Counters {
     /// In the order of [`numbers`].
@@ -39,21 +41,21 @@ struct Counted {
     counters: Counters,
 }
 
-/// See the module.
+/// Counters of earlier workers and those last reported; see the module.
 #[derive(Debug, Default)]
 pub struct Counts {
     records: Option<Records>,
-    /// What was told last of each, and where that is written.
+    /// Counters of each adapter as they were last reported, and the slot of their record.
     told: BTreeMap<Name, (SlotId, Counters)>,
-    /// Of the workers before.
+    /// Counters of earlier workers.
     before: BTreeMap<Name, Counters>,
 }
 
 impl Counts {
-    /// Goes on with what the area has of adapters that there are.
+    /// Goes on from the area's counters of adapters that exist.
     ///
     /// # Errors
-    /// It is no such area, or cannot be mapped.
+    /// The descriptor is no such area, or cannot be mapped.
     pub fn open(area: BorrowedFd<'_>) -> io::Result<Self> {
         let (records, found, _) = Records::open(area, |_| 0)?;
         let (mut told, mut before) = (BTreeMap::new(), BTreeMap::new());
@@ -73,7 +75,7 @@ impl Counts {
         })
     }
 
-    /// Forgets adapters that there are no more.
+    /// Forgets adapters that no longer exist.
     pub fn follow(&mut self, inventory: &Inventory) {
         let gone = self
             .told
@@ -84,7 +86,7 @@ impl Counts {
         }
     }
 
-    /// An adapter is gone: one that gets its name begins anew.
+    /// Forgets an adapter that is gone: another one with its name begins anew.
     pub fn forget(&mut self, name: &Name) {
         self.before.remove(name);
         let told = self.told.remove(name);
@@ -94,7 +96,7 @@ impl Counts {
         }
     }
 
-    /// Adds what workers before have counted to what this one has, and writes down the sums. Tell them afterwards.
+    /// Adds the counts of earlier workers to those of this one, and writes the sums down. Report them only afterwards.
     pub fn add_before(&mut self, stats: &mut [AdapterStats]) {
         let Some(records) = &self.records else { return };
         for stats in stats {
@@ -103,7 +105,7 @@ impl Counts {
             }
             let counters = Counters::of(stats);
             let known = self.told.get(&stats.name);
-            // A thread that does not answer is told with zeros.
+            // The counters of a thread that does not answer are reported as zeros.
             if known.is_some_and(|(_, told)| *told == counters || counters.is_behind(told)) {
                 continue;
             }
@@ -116,7 +118,7 @@ impl Counts {
     }
 }
 
-/// Where the record is now; nothing if there is no room.
+/// Writes a record and returns its slot; `None` if there is no room.
 fn write(
     records: &Records,
     slot: Option<SlotId>,
@@ -138,7 +140,7 @@ fn write(
     Some(fresh)
 }
 
-/// All counters that are numbers.
+/// Returns all counters that are plain numbers.
 fn numbers(stats: &mut AdapterStats) -> [&mut u64; 15] {
     let AdapterStats { rdma, ethernet, .. } = stats;
     let counters = &mut rdma.counters;
@@ -172,14 +174,14 @@ impl Counters {
 }
 
 impl Counters {
-    /// Whether something was more before.
+    /// Whether a number is less than before.
     fn is_behind(&self, before: &Self) -> bool {
         let mut numbers = self.numbers.iter().zip(&before.numbers);
         numbers.any(|(now, before)| now < before)
     }
 }
 
-/// Whoever has counted less has fewer numbers.
+/// Adds counters. Those of an older worker may have fewer numbers.
 fn add(stats: &mut AdapterStats, before: &Counters) {
     for (number, before) in numbers(stats).into_iter().zip(&before.numbers) {
         *number = number.saturating_add(*before);

@@ -1,12 +1,12 @@
-//! What there is of an object besides what the configuration says, as a value that can be kept and restored.
+//! The difference between an object and the configuration, as a value that can be kept and restored.
 //!
 //! ```text
 //!   configuration ─────────────┐
 //!                              ├── follow ──► the inventory as it was
 //!   differences, one an object ┘
 //! ```
-//! A difference is what the object is now, and not how it became so: together they are free of conflicts, in any
-//! order. Where the configuration was edited meanwhile and contradicts one, the configuration has the last word.
+//! A difference says what the object is now, and not how it became so: differences together are free of conflicts, in
+//! any order. If the configuration was edited meanwhile and contradicts one, the configuration has the last word.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,7 +19,7 @@ use vrdma_api::{
 
 use super::inventory::{Inventory, Refusal};
 
-/// What requests add, change or remove.
+/// An object that requests add, change or remove.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Object {
@@ -44,13 +44,13 @@ impl fmt::Display for Object {
     }
 }
 
-/// See the module.
+/// What an object is now, if that is not what the configuration says; see the module.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Difference {
-    /// It is not there any more.
+    /// The object is gone.
     Removed(Object),
-    /// The configuration has this port group with other limits.
+    /// A port group of the configuration, with other limits.
     PortGroupLimits(Name, PortGroupChange),
     /// A port group.
     PortGroup(PortGroupRequest),
@@ -58,12 +58,12 @@ pub enum Difference {
     Uplink(UplinkRequest),
     /// A peer.
     Peer(PeerRequest),
-    /// An adapter, and who made it.
+    /// An adapter, and its origin.
     Adapter(AdapterRequest, Origin),
 }
 
 impl Difference {
-    /// What it is of.
+    /// The object that this is a difference of.
     pub fn object(&self) -> Object {
         match self {
             Self::Removed(object) => object.clone(),
@@ -77,7 +77,7 @@ impl Difference {
 }
 
 impl Inventory {
-    /// All objects.
+    /// Returns all objects.
     pub fn objects(&self) -> BTreeSet<Object> {
         let groups = self.portgroups().into_iter();
         let uplinks = self.uplinks().map(|(_, uplink)| uplink.name);
@@ -91,7 +91,7 @@ impl Inventory {
             .collect()
     }
 
-    /// One object as it is now.
+    /// Returns one object as it is now.
     pub fn difference(&self, object: &Object) -> Difference {
         let found = match object {
             Object::PortGroup(name) => self.portgroup_difference(name),
@@ -140,13 +140,14 @@ impl Inventory {
         Some(Difference::Adapter(request, adapter.origin))
     }
 
-    /// Makes of the configuration what there was. Back come those that contradict it, and why.
+    /// Restores the inventory from the configuration and the differences. Returns the objects whose differences
+    /// contradict the configuration, and why.
     pub fn follow(&mut self, differences: &[Difference]) -> Vec<(Object, Refusal)> {
         for difference in differences {
             self.make_room(&difference.object(), difference);
         }
         let mut refused = Vec::new();
-        // Adapters and peers last: they need the others.
+        // Adapters and peers come last: they need the others.
         let rank = |difference: &Difference| match difference {
             Difference::Removed(_) => 0,
             Difference::PortGroup(_) | Difference::PortGroupLimits(..) => 1,
@@ -163,9 +164,10 @@ impl Inventory {
         refused
     }
 
-    /// What is there already gives way to what it became. Port groups that are removed come last, when they are empty.
+    /// Removes an object of the configuration before its difference is applied. Port groups that are to be removed come
+    /// last, when they are empty.
     fn make_room(&mut self, object: &Object, difference: &Difference) {
-        // What is not there needs no room.
+        // An object that does not exist needs no room.
         match object {
             Object::Adapter(name) => drop(self.remove_adapter(name)),
             Object::Peer(uplink, address) => drop(self.remove_peer(uplink, *address)),

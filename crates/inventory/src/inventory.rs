@@ -1,7 +1,7 @@
 //! Which port groups, adapters and uplinks exist, and the rules among them.
 //!
-//! Bookkeeping: configuration and requests pass through the same checks, and nothing here touches a
-//! socket of ours or a thread. Names of users are looked up at the host.
+//! This is bookkeeping: configuration and requests pass through the same checks, and no socket or thread of the daemon
+//! is touched here. Names of users are looked up at the host.
 
 mod adapters;
 mod address;
@@ -39,19 +39,19 @@ use crate::socket_path;
 use crate::sockets::Sockets;
 use crate::spec::{AdapterSpec, Segment};
 
-/// Port groups: as many as there are VLANs, since each usually stands for one.
+/// Most port groups: as many as there are VLANs, since each usually stands for one.
 pub const PORTGROUPS_MAX: usize = 4094;
-/// Adapters: each is a port of the switch. One that nobody uses costs some 4 KiB, a VM's four descriptors
-/// besides, and one of processes one for its socket.
+/// Most adapters: each is a port of the switch. An unused one costs some 4 KiB; one of a VM takes four descriptors
+/// besides, and one of processes takes one for its socket.
 pub const ADAPTERS_MAX: usize = MAX_PORTS;
 
 #[derive(Clone, Debug)]
 struct Plugged {
     port: PortId,
-    /// What limits it; the data path has it, too.
+    /// The adapter's limits, shared with the data path.
     policy: Arc<Policy>,
     adapter: Adapter,
-    /// Who may use it, if anybody is named for it and not for its port group.
+    /// Users and groups named for the adapter itself, if any; otherwise those of its port group apply.
     people: People,
 }
 
@@ -67,7 +67,7 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    /// An empty one whose adapters' sockets lie in `run_dir`, of a daemon with so many shards.
+    /// Makes an empty inventory for a daemon with this number of shards, whose adapters' sockets lie in `run_dir`.
     pub fn new(run_dir: &Path, shards: u16) -> Self {
         Self {
             run_dir: run_dir.into(),
@@ -79,7 +79,7 @@ impl Inventory {
         }
     }
 
-    /// Adds an adapter; what comes back is what the data path must now be told.
+    /// Adds an adapter, and returns what the data path must now be told.
     pub fn add_adapter(
         &mut self,
         request: &AdapterRequest,
@@ -129,7 +129,7 @@ impl Inventory {
         })
     }
 
-    /// All adapters as the data path needs them, by number.
+    /// Returns all adapters as the data path needs them, by number.
     pub fn adapter_specs(&self) -> Vec<AdapterSpec> {
         let all = self.adapters.iter();
         let mut specs: Vec<_> = all
@@ -189,7 +189,7 @@ impl Inventory {
         }
     }
 
-    /// A shard that an adapter can have.
+    /// Checks that an adapter can have the shard that it asks for.
     fn check_shard(&self, request: &AdapterRequest) -> Result<(), Refusal> {
         match request.shard {
             None => Ok(()),
@@ -198,7 +198,7 @@ impl Inventory {
         }
     }
 
-    /// Whether there is a shard of that number.
+    /// Checks that there is a shard of that number.
     pub fn check_shard_number(&self, shard: u16) -> Result<(), Refusal> {
         match shard < self.shards {
             true => Ok(()),
@@ -206,17 +206,17 @@ impl Inventory {
         }
     }
 
-    /// The VM of an adapter goes to another host, or comes from there.
+    /// Records that the VM of an adapter goes to another host, or comes from there.
     pub fn set_away(&mut self, name: &Name, away: bool) {
         self.adapters.set_away(name, away);
     }
 
-    /// Another shard serves an adapter from now on.
+    /// Records that another shard serves an adapter from now on.
     pub fn place(&mut self, name: &Name, shard: Option<u16>) {
         self.adapters.place(name, shard);
     }
 
-    /// Removes an adapter. Its port number is free for the next, so the data path must forget it first.
+    /// Removes an adapter. Its port number can then go to the next one, so the data path must forget the adapter first.
     pub fn remove_adapter(&mut self, name: &Name) -> Result<PortId, Refusal> {
         let removed = self.adapters.remove(name);
         let Plugged { port, adapter, .. } = removed.ok_or_else(|| Refusal::no_adapter(name))?;
@@ -226,7 +226,7 @@ impl Inventory {
         Ok(port)
     }
 
-    /// Whether an adapter can be changed so.
+    /// Checks that an adapter can be changed in this way.
     pub fn check_change(&self, name: &Name, change: &AdapterChange) -> Result<(), Refusal> {
         self.changed_people(name, change)?;
         limits::check_change(&self.plugged(name)?.adapter, change)?;
@@ -234,7 +234,7 @@ impl Inventory {
         ip.map_or(Ok(()), |ip| self.check_new_addresses(name, ip))
     }
 
-    /// Changes an adapter; the data path goes by it at once, and by its addresses when it is told.
+    /// Changes an adapter. Limits take effect in the data path at once, addresses when it is told of them.
     pub fn change_adapter(
         &mut self,
         name: &Name,
@@ -252,12 +252,12 @@ impl Inventory {
         self.adapter(name)
     }
 
-    /// One adapter.
+    /// Returns one adapter.
     pub fn adapter(&self, name: &Name) -> Result<Adapter, Refusal> {
         self.plugged(name).map(|plugged| plugged.adapter.clone())
     }
 
-    /// Number of an adapter in the switch.
+    /// Returns the number of an adapter in the switch.
     pub fn port(&self, name: &Name) -> Result<PortId, Refusal> {
         self.plugged(name).map(|plugged| plugged.port)
     }
@@ -269,12 +269,12 @@ impl Inventory {
             .ok_or_else(|| Refusal::no_adapter(name))
     }
 
-    /// Numbers of all adapters in the switch, by name.
+    /// Returns the numbers of all adapters in the switch, by name.
     pub fn ports(&self) -> impl Iterator<Item = (&Name, PortId)> {
         self.shown().map(|(name, plugged)| (name, plugged.port))
     }
 
-    /// All adapters by name.
+    /// Returns all adapters, by name.
     pub fn adapters(&self) -> Vec<Adapter> {
         self.shown()
             .map(|(_, plugged)| plugged.adapter.clone())
@@ -287,7 +287,8 @@ impl Inventory {
     }
 }
 
-/// The data path keeps tables by number, which therefore must stay as small as the inventory.
+/// Returns the lowest free number: the data path keeps tables by number, which therefore stay as small as the
+/// inventory.
 fn lowest_free(taken: impl Iterator<Item = u32>) -> u32 {
     let taken: BTreeSet<u32> = taken.collect();
     (0..)

@@ -1,4 +1,4 @@
-//! Which port groups, adapters and uplinks a daemon has.
+//! The port groups, adapters and uplinks of a daemon.
 //!
 //! ```text
 //!   vrdmad.toml ──► config ──┐
@@ -6,7 +6,7 @@
 //!   control API ─────────────┘
 //! ```
 //!
-//! It decides, and carries nothing out: no thread and no socket of the daemon is touched here.
+//! This room decides, and carries nothing out: no thread and no socket of the daemon is touched here.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
-//! How long the path of a Unix socket may be.
+//! The limit on the path of a Unix socket.
 
 use std::path::Path;
 
 /// Longest path of a Unix socket: `sun_path` holds 108 bytes with the final zero (unix(7)).
 pub const PATH_BYTES_MAX: usize = 107;
 
-/// Refuses a path that the kernel would cut or refuse.
+/// Refuses a path that the kernel would truncate or refuse.
 pub fn check_length(path: &Path) -> Result<(), String> {
     let bytes = path.as_os_str().len();
     if bytes <= PATH_BYTES_MAX {

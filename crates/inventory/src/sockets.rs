@@ -1,13 +1,13 @@
-//! Where the sockets of an adapter are.
+//! Paths of an adapter's sockets.
 //!
-//! Paths are made when somebody asks: a host has thousands of adapters, few of which are connected to at a time.
+//! Paths are made when they are asked for: a host has thousands of adapters, few of which are connected to at a time.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use vrdma_api::Name;
 
-/// The sockets of an adapter; which of them there are follows from its kind.
+/// The sockets of an adapter; its kind determines which of them exist.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sockets {
     run_dir: Arc<Path>,
@@ -19,22 +19,22 @@ impl Sockets {
         Self { run_dir, adapter }
     }
 
-    /// Where QEMU's vfio-user client connects; the shard that serves the VM binds it.
+    /// Path that QEMU's vfio-user client connects to; the shard that serves the VM binds it.
     pub fn vfio_user(&self) -> PathBuf {
         self.path("vfio-user")
     }
 
-    /// Where QEMU's stream netdev connects.
+    /// Path that QEMU's stream netdev connects to.
     pub fn ethernet(&self) -> PathBuf {
         self.path("ethernet")
     }
 
-    /// Where processes connect that shall reach this adapter only; the first shard binds it.
+    /// Path that processes connect to which may reach only this adapter; the first shard binds it.
     pub fn process(&self) -> PathBuf {
         self.path("process.sock")
     }
 
-    /// The longest of these paths.
+    /// Returns the longest of these paths.
     pub(crate) fn longest(&self) -> PathBuf {
         self.process()
     }

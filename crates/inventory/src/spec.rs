@@ -1,4 +1,4 @@
-//! What the data path is told of an adapter, an uplink and of itself: plain values.
+//! What the data path is told of adapters, of uplinks and of its own settings: plain values.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use vrdma_wire::{Gid, Mac};
 
 use crate::sockets::Sockets;
 
-/// What marks a port group's frames outside the host.
+/// Marks of a port group's frames outside the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Segment {
-    /// 802.1Q tag on raw uplinks; none is untagged.
+    /// 802.1Q tag on raw uplinks; untagged if `None`.
     pub vlan: Option<Vlan>,
-    /// VXLAN network in tunnels; without one the group stays out of them.
+    /// VXLAN network in tunnels; without one, the group is not carried by them.
     pub vni: Option<Vni>,
 }
 
-/// What an uplink is made of.
+/// The medium of an uplink.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Medium {
     /// A network interface.
@@ -40,52 +40,52 @@ pub enum Medium {
 pub struct UplinkSpec {
     /// Its number in the switch.
     pub id: UplinkId,
-    /// For log lines.
+    /// Name for log lines.
     pub name: Name,
-    /// What to open.
+    /// Medium to open.
     pub medium: Medium,
-    /// Faults to play.
+    /// Faults to inject.
     pub faults: Option<FaultSpec>,
 }
 
 /// An adapter as the data path needs it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AdapterSpec {
-    /// For log lines.
+    /// Name for log lines.
     pub name: Name,
     /// Its number in the switch: small, and free for another adapter once this one is removed.
     pub port: PortId,
     /// Its port group's number.
     pub group: GroupId,
-    /// What marks that group's frames on uplinks.
+    /// Marks of that group's frames on uplinks.
     pub segment: Segment,
     /// Ethernet address, from which node GUID and default GID follow.
     pub mac: Mac,
-    /// Its Ethernet side may send RoCEv2 as well.
+    /// Whether its Ethernet side may send RoCEv2 as well.
     pub may_send_roce: bool,
-    /// Who uses it.
+    /// Kind of its users.
     pub kind: AdapterKind,
-    /// The shard that serves it; without one, that with the fewest adapters.
+    /// Shard that serves it; if `None`, the one with the fewest adapters.
     pub shard: Option<u16>,
-    /// Its VM is on another host.
+    /// Whether its VM is on another host.
     pub away: bool,
-    /// What limits it. The control plane changes it while the data path goes by it.
+    /// Its limits. The control plane changes them while the data path uses them.
     pub policy: Arc<Policy>,
-    /// Who may use it at first.
+    /// Users and groups that may use it at first.
     pub admitted: Admitted,
-    /// Its port group, for whoever asks.
+    /// Its port group, for queries.
     pub portgroup: Name,
-    /// Its IP addresses, as far as it was given some; several only of a VM.
+    /// Its IP addresses, if it was given any; only a VM's adapter can have several.
     pub ip: Addresses,
     /// How doorbells arrive.
     pub doorbells: DoorbellMode,
-    /// Where QEMU and processes connect to it.
+    /// Paths that QEMU and processes connect to.
     pub sockets: Sockets,
 }
 
 impl AdapterSpec {
-    /// The addresses of an adapter of processes: its MAC's link-local one and that of the control
-    /// plane (RoCEv2 annex A17.4.1).
+    /// Returns the addresses of a process adapter: the link-local one of its MAC, and that of the control plane (RoCEv2
+    /// annex A17.4.1).
     pub fn addresses(&self) -> Vec<Gid> {
         [Gid::link_local(self.mac)]
             .into_iter()
@@ -93,7 +93,7 @@ impl AdapterSpec {
             .collect()
     }
 
-    /// What a VM's guest is kept to.
+    /// Returns the addresses that a VM's guest may use.
     pub fn kept(&self) -> Kept {
         match self.kind {
             AdapterKind::Vm => kept(&self.ip),
@@ -101,13 +101,13 @@ impl AdapterSpec {
         }
     }
 
-    /// The address of an adapter that is not a VM's, if it was given one.
+    /// Returns the address of an adapter that is not a VM's, if it was given one.
     pub fn only_ip(&self) -> Option<IpAddr> {
         self.ip.as_slice().first().copied()
     }
 }
 
-/// Addresses as GIDs (RoCEv2 annex A17.4.1).
+/// Converts addresses to GIDs (RoCEv2 annex A17.4.1).
 fn gids(addresses: &Addresses) -> impl Iterator<Item = Gid> {
     addresses.as_slice().iter().map(|ip| match ip {
         IpAddr::V4(v4) => Gid::from_ipv4(*v4),
@@ -115,7 +115,7 @@ fn gids(addresses: &Addresses) -> impl Iterator<Item = Gid> {
     })
 }
 
-/// What a guest with these addresses is kept to; with none, to nothing.
+/// Returns what a guest with these addresses is kept to; without any, it may use all.
 pub fn kept(addresses: &Addresses) -> Kept {
     match addresses {
         Addresses::Learned => Kept::Learned,
@@ -127,9 +127,9 @@ pub fn kept(addresses: &Addresses) -> Kept {
 /// How the shards run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShardOptions {
-    /// One for each shard: the core that it has for itself.
+    /// For each shard, the core that it has to itself.
     pub cores: Vec<Option<u32>>,
-    /// How they wait for work.
+    /// How shards wait for work.
     pub poll: PollMode,
     /// Whether processes of the daemon's own user are trusted in containers, too.
     pub trusts_own_user: bool,
@@ -138,7 +138,7 @@ pub struct ShardOptions {
 }
 
 impl ShardOptions {
-    /// So many shards, which the scheduler places.
+    /// Returns options for this number of shards, which the scheduler places.
     pub fn unpinned(shards: u16) -> Self {
         Self {
             cores: vec![None; usize::from(shards)],
@@ -155,11 +155,11 @@ impl Default for ShardOptions {
     }
 }
 
-/// How contexts of VMs that migrate go from daemon to daemon.
+/// How contexts of VMs that migrate are sent from daemon to daemon.
 #[derive(Clone, Debug)]
 pub struct MigrationSpec {
-    /// Where others bring theirs.
+    /// Address to which others bring their contexts.
     pub listen: SocketAddr,
-    /// What all of them have.
+    /// Keys that all these daemons share.
     pub keys: Keys,
 }

@@ -1,4 +1,4 @@
-//! An adapter at one of the two daemons: what the daemon is asked of it.
+//! An adapter at one of the two daemons, and the requests to the daemon about it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use crate::error::Cause;
 use crate::machine::Side;
 use crate::pci::ConfigSpace;
 
-/// Why there was no release.
+/// Why an adapter was not released.
 pub(crate) enum NotReleased {
-    /// The daemon said so, or nobody was there to do it.
+    /// The daemon refused, or no daemon was reached: the adapter is certainly not released.
     Surely(Cause),
-    /// It did not say what it did.
+    /// No usable answer came: the adapter may be released.
     Perhaps(Cause),
 }
 
-/// How long a daemon may take to read all of a guest's memory (a TiB at 2 GB/s), to tell QEMU of its pages, or to send a
-/// context to another daemon.
+/// How long a daemon may take to read all of a guest's memory (a TiB at 2 GB/s), to tell QEMU of its pages, or to send
+/// a context to another daemon.
 const READING_LIMIT: Duration = Duration::from_secs(600);
 
 pub(crate) struct AdapterHandle {
     client: Client,
-    /// For what takes as long as the memory is large.
+    /// Client for requests whose time grows with the size of the memory.
     patient: Client,
     name: Name,
     side: Side,
@@ -44,7 +44,7 @@ impl AdapterHandle {
         })
     }
 
-    /// Those of these names, all of one daemon.
+    /// Returns the adapters of these names, all of one daemon.
     pub(crate) fn all(socket: &Path, names: &[Name], side: Side) -> Result<Vec<Self>, Cause> {
         let handles = names.iter().map(|name| Self::new(socket, name, side));
         handles.collect()
@@ -54,20 +54,20 @@ impl AdapterHandle {
         &self.name
     }
 
-    /// What the daemon tells of it.
+    /// Returns what the daemon reports of the adapter.
     pub(crate) fn look(&self) -> Result<Adapter, Cause> {
         let adapter = self.client.get(&paths::adapter(&self.name));
         adapter.map_err(|error| self.cause(&error))
     }
 
-    /// What it writes is noted from now on; its PCI configuration.
+    /// Tracks the pages that the adapter writes from now on. Returns its PCI configuration.
     pub(crate) fn track(&self) -> Result<ConfigSpace, Cause> {
         let tracked = self.client.post(&paths::track(&self.name), &());
         let tracked: TrackedAdapter = tracked.map_err(|error| self.cause(&error))?;
         self.parse_config(&tracked.config_space)
     }
 
-    /// What its daemon tells of that.
+    /// Parses the daemon's answer to that request.
     pub(crate) fn parse_config(&self, bytes: &[u8]) -> Result<ConfigSpace, Cause> {
         ConfigSpace::from_bytes(bytes).ok_or_else(|| {
             let (side, length) = (self.side.name(), bytes.len());
@@ -77,7 +77,7 @@ impl AdapterHandle {
         })
     }
 
-    /// How much of the memory it has written since it is tracked, in bytes.
+    /// Returns how much of the memory the adapter has written since it was tracked, in bytes.
     pub(crate) fn written(&self) -> Result<u64, Cause> {
         let written: Result<WrittenMemory, _> = self.client.get(&paths::written(&self.name));
         written
@@ -85,7 +85,7 @@ impl AdapterHandle {
             .map_err(|error| self.cause(&error))
     }
 
-    /// The context of the adapter, which does nothing from now on.
+    /// Stops the adapter, and returns its context.
     pub(crate) fn freeze(&self, request: FreezeRequest) -> Result<Vec<u8>, Cause> {
         let body = serde_json::to_vec(&request).map_err(|error| Cause::new(error.to_string()))?;
         let path = paths::freeze(&self.name);
@@ -95,20 +95,20 @@ impl AdapterHandle {
             .map_err(|error| self.cause(&error))
     }
 
-    /// Whether its daemon takes contexts from others, and brings them.
+    /// Whether its daemon exchanges contexts with other daemons.
     pub(crate) fn daemon_listens(&self) -> Result<bool, Cause> {
         let status = self.client.get(paths::STATUS);
         let status: Status = status.map_err(|error| self.cause(&error))?;
         Ok(status.migration.is_some())
     }
 
-    /// Where another daemon may bring its context.
+    /// Has its daemon expect the context, and returns where another daemon may bring it.
     pub(crate) fn expect(&self) -> Result<Destination, Cause> {
         let expected = self.client.post(&paths::expect(&self.name), &());
         expected.map_err(|error| self.cause(&error))
     }
 
-    /// Whether its daemon can bring its context there.
+    /// Checks that its daemon can bring the context there.
     pub(crate) fn reach(&self, to: Destination) -> Result<(), Cause> {
         let body = serde_json::to_vec(&to).map_err(|error| Cause::new(error.to_string()))?;
         let path = paths::reach(&self.name);
@@ -116,20 +116,20 @@ impl AdapterHandle {
         answer.map(drop).map_err(|error| self.cause(&error))
     }
 
-    /// The adapter does nothing from now on, and its daemon brings its context to another one.
+    /// Stops the adapter, and has its daemon bring the context to another one.
     pub(crate) fn hand_over(&self, request: HandOverRequest) -> Result<HandedOverContext, Cause> {
         let handed_over = self.patient.post(&paths::hand_over(&self.name), &request);
         handed_over.map_err(|error| self.cause(&error))
     }
 
-    /// QEMU sends what the frozen adapter has written: how much, in bytes.
+    /// Has QEMU send what the frozen adapter has written. Returns how much that is, in bytes.
     pub(crate) fn resend(&self) -> Result<u64, Cause> {
         let resent = self.patient.post(&paths::resend(&self.name), &());
         let resent: WrittenMemory = resent.map_err(|error| self.cause(&error))?;
         Ok(resent.bytes)
     }
 
-    /// The context of the tracked adapter, which stands still no longer than that takes.
+    /// Returns the context of the tracked adapter, which stands still only for as long as that takes.
     pub(crate) fn save(&self) -> Result<Vec<u8>, Cause> {
         let context = self.client.fetch(&paths::save(&self.name));
         context
@@ -141,7 +141,7 @@ impl AdapterHandle {
         self.post(&paths::thaw(&self.name))
     }
 
-    /// The point of no return.
+    /// Has the daemon give the adapter up: the point of no return.
     pub(crate) fn release(&self) -> Result<(), NotReleased> {
         let path = paths::release(&self.name);
         let answer = self.client.ask(Method::POST, &path, Vec::new());
@@ -167,13 +167,13 @@ impl AdapterHandle {
         })
     }
 
-    /// The context that has come, if the adapter can be restored from it as things are, or was.
+    /// Returns the context that has arrived, if the adapter can be restored from it as things are, or was.
     pub(crate) fn arrived(&self) -> Result<ArrivedContext, Cause> {
         let arrived = self.client.get(&paths::context(&self.name));
         arrived.map_err(|error| self.cause(&error))
     }
 
-    /// Whether the adapter that was restored still waits to be activated.
+    /// Checks that the restored adapter still waits to be activated.
     pub(crate) fn check_restored(&self) -> Result<(), Cause> {
         match self.arrived()?.restored {
             true => Ok(()),
@@ -185,7 +185,7 @@ impl AdapterHandle {
         }
     }
 
-    /// Of the guest of the frozen adapter.
+    /// Digests the memory of the frozen adapter's guest.
     pub(crate) fn memory_digest(&self) -> Result<MemoryDigest, Cause> {
         let digest = self.patient.get(&paths::memory_digest(&self.name));
         digest.map_err(|error| self.cause(&error))

@@ -4,28 +4,28 @@ use vrdma_api::RelayBlock;
 
 use crate::error::Cause;
 
-/// What the monitor is asked.
+/// Command for the monitor.
 pub const QUESTION: &str = "info ramblock";
 
-/// Words behind a name: the size of its pages and its unit, offset, used, total, address, rights.
+/// Words after a name: the size of its pages and its unit, offset, used, total, address, rights.
 const WORDS: usize = 7;
 
-/// Bytes.
+/// Bytes of one of the processor's own pages.
 const SMALL_PAGE: u64 = 4096;
 
-/// One of them.
+/// A block of memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RamBlock {
     name: String,
-    /// Of its pages at this host.
+    /// Bytes of a page of the block at this host.
     page_bytes: u64,
     bytes: u64,
-    /// Where QEMU has it mapped.
+    /// Address at which QEMU has mapped the block.
     address: u64,
 }
 
 impl RamBlock {
-    /// Whether its pages are those of the processor, and no huge ones.
+    /// Whether its pages have the processor's page size, and are not huge.
     pub(crate) fn has_small_pages(&self) -> bool {
         self.page_bytes <= SMALL_PAGE
     }
@@ -35,7 +35,7 @@ impl RamBlock {
     }
 }
 
-/// Reads the list; `None` if it is none.
+/// Parses the list; `None` if the text is no such list.
 #[must_use]
 pub fn parse(said: &str) -> Option<Vec<RamBlock>> {
     let mut lines = said.lines().filter(|line| !line.trim().is_empty());
@@ -45,7 +45,7 @@ pub fn parse(said: &str) -> Option<Vec<RamBlock>> {
     is_list.then(|| blocks.collect::<Option<Vec<_>>>())?
 }
 
-/// What a device in another process has mapped has no name.
+/// Parses a line. Memory that a device in another process has mapped has no name.
 fn block(line: &str) -> Option<RamBlock> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (name, rest) = words.split_at(words.len().checked_sub(WORDS)?);
@@ -64,7 +64,7 @@ fn hex(word: &str) -> Option<u64> {
     u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
 }
 
-/// Such as `4 KiB`.
+/// Parses a size such as `4 KiB`.
 fn page_bytes(number: &str, unit: &str) -> Option<u64> {
     let shift = match unit {
         "B" => 0,
@@ -76,10 +76,10 @@ fn page_bytes(number: &str, unit: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// What both have in shared memory, and where, by the names of the backends that are shared.
+/// Returns the shared blocks that both QEMUs have, and their addresses; `shared` has the names of the shared backends.
 ///
 /// # Errors
-/// When there is nothing, or the other one has something else.
+/// When there is none, or the other QEMU has something else.
 pub fn placed(
     shared: &[&str],
     here: &[RamBlock],
@@ -120,7 +120,7 @@ fn pair(here: &RamBlock, there: &[RamBlock]) -> Result<RelayBlock, Cause> {
 mod tests {
     use super::*;
 
-    /// As QEMU 11.1.3 says it.
+    /// Answer of QEMU 11.1.3.
     const SAID: &str = "              Block Name    PSize              Offset               Used              Total                HVA  RO\r\n\
                         \x20                    ram    4 KiB  0x0000000000000000 0x0000000010000000 0x0000000010000000 0x00007f8a40000000  rw\r\n\
                         \x20                           4 KiB  0x0000000010080000 0x00000000003ff000 0x00000000003ff000 0x00007f2be0801000  rw\r\n\

@@ -1,7 +1,8 @@
-//! What must be so before anything is changed.
+//! Checks before anything is changed.
 //!
-//! Stock QEMU takes no notice of the adapter when it migrates, and what does not fit would be found after the VM was
-//! stopped, or by the guest. So all that can be asked is asked first. Each answer that does not fit is one sentence.
+//! Stock QEMU takes no notice of the adapter when it migrates, so a mismatch would be found only after the VM was
+//! stopped, or by the guest. So everything that can be asked is asked first. Each answer that does not fit becomes one
+//! sentence.
 
 use std::path::Path;
 
@@ -14,22 +15,22 @@ use crate::machine::{Function, Machine, MemoryBackend};
 use crate::pci::Address;
 use crate::{Hosts, Options};
 
-/// What was found.
+/// Results of the checks.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Plan {
     /// The adapters, as they were named.
     pub adapters: Vec<PlannedAdapter>,
-    /// Where the guest sees them, in QEMU's order.
+    /// PCI addresses at which the guest sees them, in QEMU's order.
     pub pci_addresses: Vec<String>,
     /// The release of both QEMUs.
     pub qemu: String,
     /// Bytes of the VM's memory.
     pub memory_bytes: u64,
-    /// Whether the source's daemon brings the adapters' contexts to the destination's, or else this program.
+    /// Whether the source's daemon brings the adapters' contexts to the destination's; otherwise this program does.
     pub daemon_to_daemon: bool,
 }
 
-/// One of them.
+/// One of the adapters.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct PlannedAdapter {
     /// Its name.
@@ -40,7 +41,7 @@ pub struct PlannedAdapter {
     pub mac: String,
 }
 
-/// Before anything is connected to.
+/// Checks the options before anything is connected to.
 pub(crate) fn check_options(options: &Options) -> Result<(), Cause> {
     check_names(&options.adapters)?;
     let (source, destination) = (&options.source, &options.destination);
@@ -80,7 +81,7 @@ fn is_same(a: &Path, b: &Path) -> bool {
     real(a) == real(b)
 }
 
-/// Asks both daemons and both QEMUs.
+/// Checks both daemons and both QEMUs.
 pub(crate) fn check(hosts: &mut Hosts) -> Result<(Plan, Vec<Function>), Cause> {
     let adapters = check_adapters(hosts)?;
     check_releases(hosts)?;
@@ -188,7 +189,7 @@ fn check_states(hosts: &mut Hosts) -> Result<(), Cause> {
     let state = destination.state()?;
     let waits = state == "inmigrate" || state == "prelaunch";
     let began = destination.migration()?;
-    // After one that failed QEMU listens nowhere and takes no second order to.
+    // After a failed migration QEMU does not listen, and takes no second order to listen.
     let what = match (waits, began.is_over()) {
         (true, true) => return Ok(()),
         (true, false) => format!("it began with one ({})", began.status),
@@ -199,7 +200,7 @@ fn check_states(hosts: &mut Hosts) -> Result<(), Cause> {
     )))
 }
 
-/// The one of a VM of which there is to be a snapshot.
+/// Returns the PCI address of the only adapter of a VM, for a snapshot.
 pub(crate) fn only_adapter(machine: &mut Machine) -> Result<Address, Cause> {
     match machine.adapters()?[..] {
         [only] => Ok(only.address),
@@ -217,7 +218,7 @@ fn no_adapter(machine: &Machine) -> Cause {
     ))
 }
 
-/// Those that the VM has, all of which are named.
+/// Returns the VM's adapters, and checks that all of them are named.
 fn check_devices(hosts: &mut Hosts) -> Result<Vec<Function>, Cause> {
     let named = hosts.source.adapters.len();
     let here = hosts.source.machine.adapters()?;
@@ -241,8 +242,8 @@ fn check_devices(hosts: &mut Hosts) -> Result<Vec<Function>, Cause> {
     )))
 }
 
-/// Whether a QEMU that waits has the adapters there, as far as it shows: what is behind a bridge shows only when bridges
-/// have numbers, and is looked at before it is configured.
+/// Whether a waiting QEMU has the adapters at these addresses, as far as it shows them: devices behind a bridge show
+/// only once bridges have numbers, and are checked before they are configured.
 fn are_at(found: &[Function], wanted: &[Function]) -> bool {
     let is_in = |one: &Function, all: &[Function]| all.iter().any(|it| it.address == one.address);
     let shown = |one: &&Function| one.address.bus == 0;
@@ -250,7 +251,7 @@ fn are_at(found: &[Function], wanted: &[Function]) -> bool {
         && wanted.iter().filter(shown).all(|one| is_in(one, found))
 }
 
-/// The same of one.
+/// The same for one adapter.
 pub(crate) fn is_at(found: &[Function], address: Address) -> bool {
     let wanted = Function {
         address,
@@ -259,7 +260,7 @@ pub(crate) fn is_at(found: &[Function], address: Address) -> bool {
     are_at(found, &[wanted])
 }
 
-/// Where adapters were found.
+/// Names the places where adapters were found.
 pub(crate) fn places(found: &[Function]) -> String {
     let found: Vec<_> = found.iter().map(|it| it.address.to_string()).collect();
     match found.len() {
@@ -268,7 +269,7 @@ pub(crate) fn places(found: &[Function]) -> String {
     }
 }
 
-/// Bytes of the VM's memory, which the daemons must see.
+/// Returns the bytes of the VM's memory, which the daemons must be able to map.
 fn check_memory(source: &mut Machine, destination: &mut Machine) -> Result<u64, Cause> {
     let here = source.memory_backends()?;
     let there = destination.memory_backends()?;
@@ -284,7 +285,7 @@ fn check_memory(source: &mut Machine, destination: &mut Machine) -> Result<u64, 
     Ok(expected)
 }
 
-/// For post-copy: of huge pages the daemon cannot tell which are there.
+/// Checks pages for post-copy: with huge pages, the daemon cannot tell which are there.
 pub(crate) fn check_pages(hosts: &mut Hosts) -> Result<(), Cause> {
     let blocks = hosts.destination.machine.ram_blocks()?;
     match blocks.iter().find(|block| !block.has_small_pages()) {

@@ -1,7 +1,7 @@
 //! How QEMU carries the memory, as capabilities and parameters of both sides.
 //!
-//! What is set for a migration is set back when it is taken back: capabilities to off, where QEMU starts, and parameters
-//! to what they were.
+//! Settings for a migration are set back when it is taken back: capabilities to off, as QEMU starts, and parameters to
+//! their earlier values.
 
 use std::time::Duration;
 
@@ -13,53 +13,53 @@ use crate::relay::RelayProgram;
 /// The capability that makes the source wait before its last pass over the memory.
 const PAUSE: &str = "pause-before-switchover";
 
-/// The one that slows the VM down.
+/// The capability that slows the VM down.
 const AUTO_CONVERGE: &str = "auto-converge";
 
-/// The one for memory that follows.
+/// The capability for memory that follows the VM.
 pub(crate) const POST_COPY: &str = "postcopy-ram";
 
-/// The one for several streams.
+/// The capability for several streams.
 pub(crate) const MULTIFD: &str = "multifd";
 
-/// The one for a stream that is written into a file.
+/// The capability for a stream that is written into a file.
 pub(crate) const MAPPED: &str = "mapped-ram";
 
-/// The one that registers all memory once, instead of each MiB when it is first sent: twice the pages a second. The
-/// memory is shared with the daemon, so it is no more pinned than it was.
+/// The capability that registers all memory once, instead of each MiB when it is first sent: twice the pages per
+/// second. The memory is shared with the daemon, so no more of it is pinned than before.
 const PIN_ALL: &str = "rdma-pin-all";
 
-/// Of QEMU's URIs for its RDMA.
+/// Prefix of QEMU's URIs for its own RDMA.
 const RDMA: &str = "rdma:";
 
-/// Ours, for memory that is placed by a relay.
+/// Prefix of our URIs, for memory that is placed by a relay.
 const DIRECT: &str = "direct:";
 
-/// QEMU's name of no limit.
+/// QEMU's value for no limit.
 const UNLIMITED: u64 = 0;
 
-/// How the memory goes over.
+/// How the memory is transferred.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Copying {
-    /// A migration URI of QEMU's own, which both sides are given; or `direct:HOST:PORT`, where a relay listens at the
-    /// destination.
+    /// A migration URI of QEMU's own, which both sides are given; or `direct:HOST:PORT`, the address at which a relay
+    /// listens at the destination.
     pub uri: String,
-    /// How long the VM may stand still for the rest of its memory; QEMU's own limit if absent.
+    /// Longest time that the VM may stand still for the rest of its memory; QEMU's own limit if absent.
     pub downtime_limit: Option<Duration>,
-    /// The most that is sent, in bytes a second; without it there is no limit, where QEMU's own is 128 MiB/s.
+    /// Most bytes sent in a second; without it there is no limit, whereas QEMU's own is 128 MiB/s.
     pub bandwidth_limit: Option<u64>,
-    /// Whether the VM is slowed down, more and more, if it writes faster than its memory goes over.
+    /// Whether the VM is slowed down more and more if it writes faster than its memory is sent.
     pub auto_converge: bool,
-    /// Whether the VM goes on at the destination after one pass, and what it has written since follows it.
+    /// Whether the VM goes on at the destination after one pass, and the pages that it has written since follow it.
     pub post_copy: bool,
-    /// Streams beside each other, for URIs of sockets; one if absent.
+    /// Parallel streams, for URIs of sockets; one if absent.
     pub channels: Option<u8>,
     /// The relay of this side, for `direct:`.
     pub relay: Option<RelayProgram>,
 }
 
 impl Copying {
-    /// By a URI, with nothing else said.
+    /// Copies by a URI, with defaults for the rest.
     #[must_use]
     pub fn by(uri: impl Into<String>) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl Copying {
         }
     }
 
-    /// What does not go together, as a sentence.
+    /// Describes options that exclude each other.
     pub(crate) fn conflict(&self) -> Option<String> {
         if self.post_copy && (self.is_rdma() || self.channels.is_some()) {
             return Some(
@@ -91,7 +91,7 @@ impl Copying {
         })
     }
 
-    /// Where the destination's relay listens, if memory is placed by one.
+    /// Returns the address at which the destination's relay listens, if memory is placed by one.
     pub(crate) fn relay_address(&self) -> Option<&str> {
         self.uri.strip_prefix(DIRECT)
     }
@@ -100,12 +100,12 @@ impl Copying {
         self.uri.starts_with(RDMA)
     }
 
-    /// What `migrate-set-capabilities` takes, for both sides.
+    /// Returns the argument of `migrate-set-capabilities`, for both sides.
     pub(crate) fn capabilities(&self, is_on: bool) -> Value {
         let mut names = vec!["events", PAUSE];
         names.extend(self.is_rdma().then_some(PIN_ALL));
         names.extend(self.channels.filter(|_| is_on).map(|_| MULTIFD));
-        // Of a relay's file, which is offered to the source alone.
+        // Those for a relay's file, which is offered to the source alone.
         names.extend([MULTIFD, MAPPED].iter().filter(|_| !is_on));
         names.extend(self.auto_converge.then_some(AUTO_CONVERGE));
         names.extend(self.post_copy.then_some(POST_COPY));
@@ -116,7 +116,7 @@ impl Copying {
         json!({ "capabilities": all.collect::<Vec<_>>() })
     }
 
-    /// What `migrate-set-parameters` takes.
+    /// Returns the argument of `migrate-set-parameters`.
     pub(crate) fn parameters(&self, side: Side) -> Value {
         let mut parameters = Map::new();
         if let Some(channels) = self.channels {
@@ -131,7 +131,7 @@ impl Copying {
         parameters.into()
     }
 
-    /// Of all parameters that QEMU tells, those that would be changed.
+    /// Picks those parameters that would be changed from all that QEMU reports.
     pub(crate) fn parameters_before(&self, side: Side, all: &Value) -> Value {
         let Value::Object(mut changed) = self.parameters(side) else {
             return json!({});

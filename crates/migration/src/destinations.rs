@@ -1,12 +1,13 @@
-//! Who brings the adapters' contexts to the destination: the source's daemon, where both daemons are configured for it, or
-//! this program.
+//! Decides how the adapters' contexts get to the destination: through the source's daemon, if both daemons are
+//! configured for it, or through this program.
 
 use vrdma_api::Destination;
 
 use crate::Hosts;
 use crate::error::Cause;
 
-/// Where the source's daemon is to bring each context, in the order of the adapters; nothing if this program brings them.
+/// Returns where the source's daemon is to bring each context, in the order of the adapters; nothing if this program
+/// brings them.
 pub(crate) fn agree(hosts: &Hosts) -> Result<Vec<Destination>, Cause> {
     let (source, destination) = (&hosts.source, &hosts.destination);
     let listen = [source, destination].map(|host| host.first_adapter().daemon_listens());

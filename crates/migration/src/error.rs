@@ -1,10 +1,10 @@
-//! Why a VM did not go, and where it is then.
+//! Why a VM was not migrated, and where it is then.
 
 use std::fmt;
 
 use crate::progress::Phase;
 
-/// One sentence, without its end.
+/// One sentence, without its full stop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cause(String);
 
@@ -22,36 +22,36 @@ impl fmt::Display for Cause {
     }
 }
 
-/// A migration that did not happen, or not wholly.
+/// A migration that failed, wholly or in part.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
-    /// A check before anything was changed.
+    /// A check before any change failed.
     #[error("{0}")]
     Unfit(String),
-    /// Something failed before the point of no return, and was taken back.
+    /// Something failed before the point of no return; the migration was taken back.
     #[error("the migration failed while {phase}: {why}; {}", At(left))]
     Aborted {
-        /// What was going on.
+        /// Phase that failed.
         phase: Phase,
         /// What failed.
         why: String,
-        /// What could not be taken back, as sentences. If nothing, the VM runs on at the source as before.
+        /// Sentences about what could not be taken back. If empty, the VM runs on at the source as before.
         left: Vec<String>,
     },
     /// Something failed after the source's daemon gave the adapter up, or may have done so.
     #[error("the migration failed while {phase}: {why}; {state}")]
     Released {
-        /// What was going on.
+        /// Phase that failed.
         phase: Phase,
         /// What failed.
         why: String,
-        /// Where the VM and its adapter are, and what to do.
+        /// Where the VM and its adapter are, and what the user has to do.
         state: String,
     },
-    /// A migration without its orchestrator was not taken back, or not wholly.
+    /// A migration whose orchestrator is gone was not taken back, or not wholly.
     #[error("not all could be taken back: {}", left.join("; "))]
     Unrecovered {
-        /// What could not, as sentences.
+        /// Sentences about what could not be taken back.
         left: Vec<String>,
     },
 }

@@ -1,9 +1,9 @@
 //! The phases of a migration, one after the other.
 //!
 //! ```text
-//!   until release: a failure goes to `revive`        after it: a failure is told with where things are
+//!   until release: a failure goes to `revive`        after it: a failure is reported with the place of VM and adapter
 //! ```
-//! With post-copy the order is another one after the copy, see `post_copy`.
+//! With post-copy the order after the copy is different, see `post_copy`.
 
 mod each;
 mod memory;
@@ -26,7 +26,7 @@ use post_copy::Switched;
 
 const STANDS_STILL: &str = "the VM stands still in both QEMUs, and none was ended";
 
-/// Runs a migration that was checked.
+/// Runs a migration that has been checked.
 pub(crate) fn run(transfer: Transfer, watcher: &mut dyn Watcher) -> Result<Report, Error> {
     let mut flow = Flow::new(transfer, watcher);
     let prepared = flow.until_release();
@@ -43,7 +43,7 @@ pub(crate) fn run(transfer: Transfer, watcher: &mut dyn Watcher) -> Result<Repor
     flow.after_release(carried)
 }
 
-/// Goes on with one whose orchestrator died when the VM had gone and its memory followed.
+/// Completes a post-copy migration whose orchestrator died after the VM had left and while its memory followed.
 pub(crate) fn recover_post_copy(
     transfer: Transfer,
     watcher: &mut dyn Watcher,
@@ -51,10 +51,10 @@ pub(crate) fn recover_post_copy(
     Flow::new(transfer, watcher).recover_post_copy()
 }
 
-/// What failed before anybody was told that the source gave up the adapter.
+/// A failure before the source is known to have given up the adapter.
 enum Failed {
     Before(Cause),
-    /// Perhaps it did.
+    /// Whether the source gave it up is unknown.
     Unsure(Cause),
 }
 
@@ -64,15 +64,15 @@ impl From<Cause> for Failed {
     }
 }
 
-/// What is at the destination when the source has done its part.
+/// What the destination has once the source has done its part.
 enum Ready {
-    /// All, and nobody goes on with it yet.
+    /// Everything; nothing runs there yet.
     Whole(Carried),
-    /// Memory follows, and there is no way back.
+    /// The devices; memory follows, and there is no way back.
     PostCopy(Vec<HandedOver>),
 }
 
-/// What went over, for the report.
+/// What was transferred, for the report.
 struct Carried {
     adapters: Vec<HandedOver>,
     verified_bytes: Option<u64>,
@@ -87,24 +87,24 @@ struct Flow<'a> {
     undo: Undo,
     /// When the source's VM stopped.
     stopped: Option<Instant>,
-    /// With which configuration QEMU of the destination has each adapter already.
+    /// Configuration that the destination's QEMU has already, of each adapter.
     configured: Vec<Option<ConfigSpace>>,
-    /// When the source's QEMU began to send what was left, and when it had sent it, by its clock.
+    /// When the source's QEMU began to send the rest, and when it had sent it, by its clock.
     sending_began: Option<Duration>,
     sending_ended: Option<Duration>,
-    /// The destination's QEMU has told that it has all.
+    /// Whether the destination's QEMU has reported that it has everything.
     is_loaded: bool,
-    /// What the adapters wrote and QEMU sent.
+    /// Bytes that the adapters wrote and QEMU sent.
     resent_bytes: u64,
-    /// What the source's daemon still claims when the VM runs at the destination.
+    /// Adapters that the source's daemon has not given up when the VM runs at the destination.
     unreleased: Vec<Unreleased>,
-    /// It goes on, whoever interrupts it.
+    /// Whether the migration goes on even if it is interrupted.
     is_final: bool,
 }
 
 impl<'a> Flow<'a> {
     fn new(transfer: Transfer, watcher: &'a mut dyn Watcher) -> Self {
-        // The destination's daemon expects contexts by now, if they are to come from the other one.
+        // The destination's daemon already expects contexts, if the other daemon is to bring them.
         let undo = Undo {
             context: !transfer.destinations.is_empty(),
             ..Undo::default()
@@ -136,7 +136,7 @@ impl<'a> Flow<'a> {
         self.watcher.progress(&Progress::Phase(phase));
     }
 
-    /// Begins a phase that may be given up.
+    /// Begins a phase, unless the migration is to be given up.
     fn begin(&mut self, phase: Phase) -> Result<(), Cause> {
         self.enter(phase);
         self.check_interrupted()
@@ -179,8 +179,8 @@ impl<'a> Flow<'a> {
             self.continue_migration()?;
             contexts
         } else {
-            // The rest of the memory goes over while the adapter is frozen and handed over. What the adapter writes
-            // meanwhile is in its context, which is restored when QEMU has loaded all.
+            // QEMU sends the rest of the memory while the adapter is frozen and handed over. Pages that the adapter
+            // writes meanwhile are in its context, which is restored once QEMU has loaded everything.
             self.continue_migration()?;
             self.freeze()?
         };
@@ -190,7 +190,7 @@ impl<'a> Flow<'a> {
         Ok(adapters)
     }
 
-    /// The source's QEMU sends what is left.
+    /// Has the source's QEMU send the rest.
     fn continue_migration(&mut self) -> Result<(), Cause> {
         let next = json!({ "state": "pre-switchover" });
         let source = &mut self.hosts().source.machine;
@@ -222,8 +222,8 @@ impl<'a> Flow<'a> {
 
     fn release(&mut self, carried: Carried) -> Result<Carried, Failed> {
         self.begin(Phase::Release)?;
-        // The last moment to see that the other daemon was started anew, or that its QEMU has ended: that one is asked
-        // itself, too, since its daemon may hear of its end later than we.
+        // Last chance to notice that the other daemon was restarted or that its QEMU has ended: QEMU is asked itself,
+        // too, since its daemon may hear of its end later than this program.
         self.check_restored()?;
         self.hosts().destination.machine.state()?;
         self.unreleased = self.release_all()?;
@@ -250,7 +250,7 @@ impl<'a> Flow<'a> {
         Ok(self.report(&carried, downtime))
     }
 
-    /// The VM runs at the destination.
+    /// Lets the VM run at the destination.
     fn cont(&mut self) -> Result<(), Cause> {
         let destination = &mut self.hosts().destination.machine;
         destination.execute("cont", json!({})).map(drop)
@@ -272,7 +272,7 @@ impl<'a> Flow<'a> {
     fn abort(&mut self, why: &Cause) -> Error {
         self.watcher.progress(&Progress::Aborting);
         if self.undo.file.is_some() {
-            // QEMU cannot cancel what a relay that is stuck has not written: a write into a file is not interrupted.
+            // QEMU cannot cancel a write into the file of a stuck relay: such a write is not interrupted.
             self.transfer.relay = None;
         }
         let undo = &self.undo;
@@ -287,7 +287,8 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// A daemon that did not say whether it released the adapter still has it if it thaws it.
+    /// Takes the migration back if the adapter can be thawed: then the daemon has not released it, whatever it did not
+    /// say.
     fn abort_if_held(&mut self, why: &Cause) -> Error {
         if self.hosts().source.first_adapter().thaw().is_ok() {
             return self.abort(why);

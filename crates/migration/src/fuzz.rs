@@ -1,11 +1,11 @@
-//! A fuzz body over what this room keeps to itself, for `crates/fuzz`: the adapter's file of a snapshot.
+//! A fuzz body for a private part of this room, for `crates/fuzz`: the adapter's file of a snapshot.
 
 use crate::snapshot::file::{Contents, seal};
 
-/// Reads the bytes as a file, with the digest that they have and with the right one.
+/// Reads the bytes as a file, once with their own digest and once with the right one.
 ///
 /// # Panics
-/// If what was read is not the same when it is written and read again.
+/// If a file that was read differs after it is written and read again.
 pub fn snapshot_file(bytes: &[u8]) {
     let mut sealed = bytes.to_vec();
     seal(&mut sealed);

@@ -1,4 +1,4 @@
-//! Takes a VM with its adapters from one host to another while it runs.
+//! Moves a VM with its adapters from one host to another while it runs.
 //!
 //! ```text
 //!               source                                            destination
@@ -18,11 +18,12 @@
 //!   quit        QEMU ends
 //! ```
 //!
-//! What fails before the release is taken back: the context is forgotten, with what was made from it, the adapter thawed,
-//! and the VM runs on at the source. All that may fail is done by then: to activate the adapter is to let it work.
+//! A failure before the release is taken back: the context is forgotten, with the adapter made from it, the old adapter
+//! is thawed, and the VM runs on at the source. Everything that may fail is done by then: activating the adapter only
+//! lets it work.
 //!
-//! QEMU is as it is shipped: it neither migrates nor refuses a `vfio-user-pci` device, so somebody outside has to do what it
-//! leaves out. This room knows QEMU's monitor and the control API. It does not know what a context is made of,
+//! QEMU is as it is shipped: it neither migrates nor refuses a `vfio-user-pci` device, so another program has to do
+//! what it leaves out. This room knows QEMU's monitor and the control API. It does not know the content of a context,
 //! how QEMU's stream goes from host to host, or who started the four programs.
 
 #![forbid(unsafe_code)]
@@ -60,7 +61,7 @@ use adapter::AdapterHandle;
 use machine::{Function, Machine, Side};
 use qmp::Monitor;
 
-/// The sockets of a host's two programs, as files of this one.
+/// Paths, on this host, of the sockets of a host's two programs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostSockets {
     /// The daemon's control socket.
@@ -69,24 +70,24 @@ pub struct HostSockets {
     pub qmp: PathBuf,
 }
 
-/// What goes where.
+/// What to migrate, from where and to where.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// All adapters of the VM, each of the same name on both hosts.
     pub adapters: Vec<Name>,
-    /// Where the VM is.
+    /// Sockets of the host that the VM is on.
     pub source: HostSockets,
-    /// Where it goes.
+    /// Sockets of the host that the VM goes to.
     pub destination: HostSockets,
-    /// How QEMU sends the memory.
+    /// How QEMU transfers the memory.
     pub memory: Copying,
     /// Compare the guest's memory on both hosts before the source gives the adapters up, while the VM stands still.
     pub verify: bool,
 }
 
-/// One host, connected.
+/// Connections to one host.
 struct Host {
-    /// Those of the VM, in the order of the options, and never none.
+    /// The VM's adapters, in the order of the options; at least one.
     adapters: Vec<AdapterHandle>,
     machine: Machine,
 }
@@ -94,7 +95,7 @@ struct Host {
 impl Host {
     fn connect(sockets: &HostSockets, names: &[Name], side: Side) -> Result<Self, Cause> {
         let adapters = AdapterHandle::all(&sockets.control, names, side)?;
-        // Asked first: a daemon that is not there is the commoner mistake.
+        // The daemons are asked first: a daemon that is not there is the more common mistake.
         for adapter in &adapters {
             adapter.look()?;
         }
@@ -110,7 +111,7 @@ impl Host {
         })
     }
 
-    /// Of several, the one that is asked for what is the same for all.
+    /// The adapter that is used for questions whose answer is the same for all of them.
     fn first_adapter(&self) -> &AdapterHandle {
         &self.adapters[0]
     }
@@ -121,28 +122,28 @@ struct Hosts {
     destination: Host,
 }
 
-/// A migration that can begin.
+/// A migration that is ready to begin.
 pub struct Migration {
     plan: Plan,
     transfer: Transfer,
 }
 
-/// What a migration works with.
+/// Connections and data of a migration.
 struct Transfer {
     hosts: Hosts,
     options: Options,
-    /// Where the VM has its adapters at the source.
+    /// The VM's adapters as its QEMU at the source has them.
     functions: Vec<Function>,
     relay: Option<Relay>,
-    /// Where the source's daemon brings the contexts; nothing if this program does.
+    /// Where the source's daemon brings the contexts; empty if this program does.
     destinations: Vec<Destination>,
 }
 
 impl Migration {
-    /// Connects to both daemons and both QEMUs, and looks whether all is as it must be. Nothing is changed.
+    /// Connects to both daemons and both QEMUs, and checks all conditions. Nothing is changed.
     ///
     /// # Errors
-    /// [`Error::Unfit`] with what is wrong and how to mend it.
+    /// [`Error::Unfit`] with what is wrong and how to correct it.
     pub fn prepare(options: Options) -> Result<Self, Error> {
         checks::check_options(&options)?;
         let mut hosts = Hosts {
@@ -169,13 +170,13 @@ impl Migration {
         Ok(Self { plan, transfer })
     }
 
-    /// What was found.
+    /// Results of the checks.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Does it.
+    /// Runs the migration.
     ///
     /// # Errors
     /// [`Error::Aborted`] before the point of no return, and [`Error::Released`] after it.
@@ -184,7 +185,7 @@ impl Migration {
     }
 }
 
-/// Where memory is placed by relays, both are ready before anything is changed.
+/// If memory is placed by relays, makes both ready before anything is changed.
 fn begin_relay(copying: &Copying, hosts: &mut Hosts) -> Result<Option<Relay>, Cause> {
     match (copying.relay_address(), &copying.relay) {
         (None, _) => Ok(None),

@@ -1,9 +1,9 @@
-//! One of the two QEMUs: the questions and orders of a migration, typed.
+//! One of the two QEMUs: a migration's queries and commands, typed.
 //!
-//! States as QEMU 11.1.3 calls them. The source is `running`, then `finish-migrate` from pre-switchover on, and
-//! `postmigrate` when all is sent. A destination that was started with `-S -incoming defer` is `inmigrate` until all is
-//! loaded, then `paused`. A source that is cancelled in pre-switchover runs again by itself; from `postmigrate` it
-//! takes a `cont`.
+//! States have the names of QEMU 11.1.3. The source is `running`, then `finish-migrate` from pre-switchover on, and
+//! `postmigrate` once everything is sent. A destination that was started with `-S -incoming defer` is `inmigrate` until
+//! everything is loaded, then `paused`. A source that is cancelled in pre-switchover runs again by itself; from
+//! `postmigrate` it needs a `cont`.
 
 use std::time::Duration;
 
@@ -22,14 +22,14 @@ use crate::relay::{Offered, Relay};
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub(crate) struct MigrationInfo {
-    /// Empty if there never was one.
+    /// Empty if there was no migration.
     pub(crate) status: String,
     pub(crate) error_desc: Option<String>,
     pub(crate) expected_downtime: Option<u64>,
     pub(crate) ram: Ram,
 }
 
-/// Of its memory.
+/// Counters of its memory.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub(crate) struct Ram {
@@ -43,7 +43,7 @@ pub(crate) struct Ram {
 }
 
 impl MigrationInfo {
-    /// Whether nothing is under way.
+    /// Whether no migration is under way.
     pub(crate) fn is_over(&self) -> bool {
         matches!(
             self.status.as_str(),
@@ -68,20 +68,20 @@ impl MemoryBackend {
     }
 }
 
-/// An adapter as a QEMU has it.
+/// An adapter as QEMU sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Function {
     pub(crate) address: Address,
-    /// Where the guest has its MSI-X table, BAR 0; of one that waits, nowhere yet.
+    /// Guest address of BAR 0, where its MSI-X table is; `None` while QEMU waits for a VM.
     pub(crate) table: Option<u64>,
 }
 
-/// Which of the two.
+/// Which of the two QEMUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
     Source,
     Destination,
-    /// There is only one: its state goes into files, or comes from there.
+    /// The only QEMU: its state goes into files, or comes from files.
     Alone,
 }
 
@@ -122,7 +122,7 @@ impl Machine {
         answer.map_err(|error| self.cause(&error))
     }
 
-    /// The next event, if one comes within that time.
+    /// Returns the next event, if one comes within that time.
     pub(crate) fn next_event(&mut self, patience: Duration) -> Result<Option<Event>, Cause> {
         let event = self.monitor.next_event(patience);
         event.map_err(|error| self.cause(&error))
@@ -138,7 +138,7 @@ impl Machine {
         })
     }
 
-    /// The VM's state: `running`, `inmigrate`, `paused` and so on.
+    /// Returns the VM's state: `running`, `inmigrate`, `paused` and so on.
     pub(crate) fn state(&mut self) -> Result<String, Cause> {
         #[derive(Deserialize)]
         struct Status {
@@ -151,7 +151,7 @@ impl Machine {
         self.ask("query-migrate")
     }
 
-    /// Whether a capability of migrations is on.
+    /// Whether a capability for migrations is on.
     pub(crate) fn has_capability(&mut self, name: &str) -> Result<bool, Cause> {
         #[derive(Deserialize)]
         struct Capability {
@@ -168,18 +168,19 @@ impl Machine {
         Ok(backends)
     }
 
-    /// Its blocks of memory, those of devices and firmware among them.
+    /// Returns its blocks of memory, including those of devices and firmware.
     pub(crate) fn ram_blocks(&mut self) -> Result<Vec<RamBlock>, Cause> {
         let said = self.monitor_command(blocks::QUESTION)?;
         blocks::parse(&said).ok_or_else(|| self.not_understood("its blocks of memory", &said))
     }
 
-    /// Its process, if it runs on this host.
+    /// Returns its process, if it runs on this host.
     pub(crate) fn process(&self) -> Option<u32> {
         self.monitor.process()
     }
 
-    /// The adapters that this QEMU shows. Of one that waits, those on the root bus: bridges have no numbers yet.
+    /// Returns the adapters that this QEMU shows. While it waits, those are on the root bus: bridges have no numbers
+    /// yet.
     pub(crate) fn adapters(&mut self) -> Result<Vec<Function>, Cause> {
         let buses: Vec<Value> = self.ask("query-pci")?;
         let mut found = Vec::new();
@@ -187,7 +188,7 @@ impl Machine {
         Ok(found)
     }
 
-    /// What it needs for a migration; the parameters that are changed, as they were before.
+    /// Sets capabilities and parameters for a migration. Returns the earlier values of the parameters.
     pub(crate) fn set_up(&mut self, copying: &Copying) -> Result<Value, Cause> {
         let before = self.ask("query-migrate-parameters")?;
         let before = copying.parameters_before(self.side, &before);
@@ -196,12 +197,12 @@ impl Machine {
         Ok(before)
     }
 
-    /// Events of migrations, and nothing else that a migration to another host needs.
+    /// Switches on events of migrations, and switches off the rest that a migration to another host would need.
     pub(crate) fn tell_of_migrations(&mut self) -> Result<(), Cause> {
         self.reset_capabilities(&Copying::by(""))
     }
 
-    /// As fast as it goes, as [`Machine::set_up`] does it for another host; what the parameters were.
+    /// Lifts the limit on bandwidth, as [`Machine::set_up`] does for another host. Returns the earlier parameters.
     pub(crate) fn lift_bandwidth_limit(&mut self) -> Result<Value, Cause> {
         let copying = Copying::by("");
         let before = self.ask("query-migrate-parameters")?;
@@ -216,25 +217,25 @@ impl Machine {
         offered.map_err(|error| self.cause(&error))
     }
 
-    /// The file is QEMU's no more.
+    /// Takes the file from QEMU.
     pub(crate) fn withdraw(&mut self, offered: &Offered) -> Result<(), Cause> {
         let withdrawn = offered.withdraw(&mut self.monitor);
         withdrawn.map_err(|error| self.cause(&error))
     }
 
-    /// Capabilities off again.
+    /// Switches the capabilities off again.
     pub(crate) fn reset_capabilities(&mut self, copying: &Copying) -> Result<(), Cause> {
         let off = copying.capabilities(false);
         self.execute("migrate-set-capabilities", off).map(drop)
     }
 
-    /// A command for people; what it says.
+    /// Runs a command of the human monitor, and returns its output.
     fn monitor_command(&mut self, command: &str) -> Result<String, Cause> {
         let said = self.monitor_commands(&[command])?;
         Ok(said.into_iter().next().unwrap_or_default())
     }
 
-    /// Some of them, one after the other; what each says.
+    /// Runs several of them, one after the other, and returns their outputs.
     fn monitor_commands(&mut self, commands: &[impl AsRef<str>]) -> Result<Vec<String>, Cause> {
         let arguments = commands
             .iter()
@@ -248,7 +249,7 @@ impl Machine {
         Ok(said.into_iter().map(text).collect())
     }
 
-    /// QEMU's MSI-X table of the adapter, which the daemon never sees.
+    /// Reads QEMU's MSI-X table of the adapter, which the daemon never sees.
     pub(crate) fn msix_table(
         &mut self,
         address: u32,
@@ -263,7 +264,7 @@ impl Machine {
         self.check_written(&said)
     }
 
-    /// QEMU says nothing to the write of a port; what it says is why it did not.
+    /// Checks outputs of port writes: they are empty, unless a write failed.
     fn check_written(&self, said: &[String]) -> Result<(), Cause> {
         let mut said = said.iter().map(|said| said.trim());
         match said.find(|said| !said.is_empty()) {
@@ -272,8 +273,8 @@ impl Machine {
         }
     }
 
-    /// Gives this QEMU the configuration, if that is the adapter here. The address port is the guest's: it may have been
-    /// stopped between its two accesses, and QEMU has loaded what it wrote.
+    /// Gives this QEMU the configuration, if the adapter is at this address. The address port is kept for the guest: it
+    /// may have been stopped between its two accesses, and QEMU has loaded what it wrote.
     pub(crate) fn configure(
         &mut self,
         address: Address,
@@ -307,7 +308,7 @@ impl Machine {
     }
 }
 
-/// Buses have devices, and a device that is a bridge has a bus.
+/// Collects the adapters of a bus: a bus has devices, and a device that is a bridge has a bus.
 fn adapters_below(bus: &Value, found: &mut Vec<Function>) {
     let number = |value: &Value| value.as_u64().and_then(|value| u8::try_from(value).ok());
     for device in bus["devices"].as_array().into_iter().flatten() {
@@ -330,7 +331,7 @@ fn adapters_below(bus: &Value, found: &mut Vec<Function>) {
     }
 }
 
-/// Where it is mapped; QEMU tells the address -1 of one that is not.
+/// Returns the address of BAR 0; QEMU reports -1 for an unmapped one.
 fn bar_0(device: &Value) -> Option<u64> {
     let mut regions = device["regions"].as_array()?.iter();
     let region = regions.find(|region| region["bar"] == 0)?;

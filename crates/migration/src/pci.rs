@@ -1,22 +1,22 @@
-//! The adapter's PCI function as QEMU's monitor is told of it: pure, no I/O.
+//! The adapter's PCI function in commands of QEMU's monitor: pure, no I/O.
 //!
 //! ```text
 //!   config space of the source ──► where its MSI-X table lies ──► "xp /12wx ADDRESS"
 //!                              `─► port writes that give QEMU of the destination the same
 //! ```
 //!
-//! Stock QEMU migrates no state of `vfio-user-pci`: at the destination BARs are unmapped and MSI-X is off. All that QEMU
-//! itself keeps of the function follows from writes to the config space, which the ports 0xcf8 and 0xcfc reach (PCI
-//! 3.0 section 3.2.2.3.2), and from the MSI-X table, which lies at BAR 0. Checked with QEMU 11.1.3.
+//! Stock QEMU migrates no state of `vfio-user-pci`: at the destination BARs are unmapped and MSI-X is off. All that
+//! QEMU itself keeps of the function results from writes to the config space, which the ports 0xcf8 and 0xcfc reach
+//! (PCI 3.0 section 3.2.2.3.2), and from the MSI-X table, which lies at BAR 0. Checked with QEMU 11.1.3.
 
 use std::fmt;
 
 use vrdma_api::MSIX_TABLE_WORDS;
 
-/// VMware's vendor number, and the adapter's device number above it, as they are at offset 0 of the config space.
+/// VMware's vendor number, and the adapter's device number in the upper half, as at offset 0 of the config space.
 pub(crate) const IDENTITY: u32 = 0x0820_15ad;
 
-/// Size of a function's config space, without what PCI Express adds.
+/// Size of a function's config space, without the extension of PCI Express.
 const CONFIG_BYTES: usize = 256;
 
 const COMMAND: u8 = 0x04;
@@ -30,13 +30,13 @@ const MEMORY_DECODING: u16 = 1 << 1;
 /// Capability number of MSI-X, and its enable bit (PCI 3.0 section 6.8.2).
 const MSIX_CAPABILITY: u8 = 0x11;
 const MSIX_ENABLE: u16 = 1 << 15;
-/// The lower bits of a memory BAR are no address.
+/// Lower bits of a memory BAR, which do not belong to the address.
 const BAR_FLAGS: u32 = 0xf;
 
 const ADDRESS_PORT: u16 = 0xcf8;
 const DATA_PORT: u16 = 0xcfc;
 
-/// Where a function is.
+/// Place of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Address {
     pub(crate) bus: u8,
@@ -45,7 +45,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// What the address port takes for a register.
+    /// Makes the write to the address port that selects a register.
     fn select(self, register: u8) -> PortWrite {
         let place = u32::from(self.bus) << 16
             | u32::from(self.slot & 0x1f) << 11
@@ -53,7 +53,7 @@ impl Address {
         PortWrite::latch(1 << 31 | place | u32::from(register & 0xfc))
     }
 
-    /// Makes the data port read the function's vendor and device.
+    /// Makes the write that selects the register with the function's vendor and device.
     pub(crate) fn select_identity(self) -> PortWrite {
         self.select(0)
     }
@@ -65,7 +65,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Bytes of an access, as QEMU's monitor calls them: `b`, `h` and `w` are 1, 2 and 4.
+/// Width of an access. QEMU's monitor calls 1, 2 and 4 bytes `b`, `h` and `w`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Width {
     Byte,
@@ -82,7 +82,7 @@ pub(crate) struct PortWrite {
 }
 
 impl PortWrite {
-    /// Into the address port, which keeps it: the guest may be between its two accesses.
+    /// Makes a write to the address port, which keeps it: the guest may be between its two accesses.
     pub(crate) fn latch(value: u32) -> Self {
         Self {
             width: Width::Word,
@@ -92,7 +92,7 @@ impl PortWrite {
     }
 }
 
-/// As a command of the monitor.
+/// The write as a command of the monitor.
 impl fmt::Display for PortWrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { width, port, value } = self;
@@ -107,10 +107,10 @@ impl fmt::Display for PortWrite {
 
 /// The monitor's command that reads the address port.
 pub(crate) const READ_LATCH: &str = "i/w 0xcf8";
-/// And the register that it selects.
+/// The monitor's command that reads the selected register.
 pub(crate) const READ_DATA: &str = "i/w 0xcfc";
 
-/// What `i` says: `portl[0x0cf8] = 0x8001f800`.
+/// Parses the output of `i`: `portl[0x0cf8] = 0x8001f800`.
 pub(crate) fn port_value(said: &str) -> Option<u32> {
     let (port, value) = said.trim().split_once(" = ")?;
     port.starts_with("port").then(|| hexadecimal(value))?
@@ -121,7 +121,7 @@ pub(crate) fn read_table(address: u32) -> String {
     format!("xp /{MSIX_TABLE_WORDS}wx {address:#x}")
 }
 
-/// What `xp` says: lines of four words after their address. Memory that nobody answers for is a sentence instead.
+/// Parses the output of `xp`: lines of four words after their address. For unmapped memory, it is a sentence instead.
 pub(crate) fn table(said: &str) -> Option<[u32; MSIX_TABLE_WORDS]> {
     let mut words = Vec::with_capacity(MSIX_TABLE_WORDS);
     for line in said.lines().filter(|line| !line.trim().is_empty()) {
@@ -142,25 +142,25 @@ fn hexadecimal(text: &str) -> Option<u32> {
 pub(crate) struct ConfigSpace([u8; CONFIG_BYTES]);
 
 impl ConfigSpace {
-    /// `None` if that is not its length.
+    /// Takes the bytes of a config space; `None` if their length is wrong.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }
 
-    /// Where the guest's driver has the MSI-X table, if it has switched it on.
+    /// Returns the address of the MSI-X table, if the guest's driver has switched it on.
     pub(crate) fn msix_table(&self) -> Option<u32> {
         let decodes = self.half(COMMAND) & MEMORY_DECODING != 0;
         let is_on = self.has_msix() && self.half(MSIX_CONTROL) & MSIX_ENABLE != 0;
         (decodes && is_on).then(|| self.bar_0())
     }
 
-    /// Where the guest has it, whether or not it is switched on.
+    /// Returns the guest address of BAR 0, whether or not it is switched on.
     pub(crate) fn bar_0(&self) -> u32 {
         self.word(BARS[0]) & !BAR_FLAGS
     }
 
-    /// What gives QEMU the same. COMMAND comes after the BARs, which it maps, and MSI-X control last: QEMU then
-    /// sets up its vectors with a function that already answers.
+    /// Returns the writes that give QEMU the same configuration. COMMAND comes after the BARs, which it maps, and MSI-X
+    /// control last: QEMU then sets up its vectors with a function that already answers.
     pub(crate) fn replay(&self, address: Address) -> Vec<PortWrite> {
         let mut data: Vec<(u8, Width)> = BARS.map(|bar| (bar, Width::Word)).to_vec();
         data.push((INTERRUPT_LINE, Width::Byte));
@@ -208,7 +208,7 @@ pub(crate) mod tests {
         function: 1,
     };
 
-    /// As a guest's driver leaves it.
+    /// Makes a config space as a guest's driver leaves it.
     pub(crate) fn config_space() -> Vec<u8> {
         let mut bytes = vec![0; CONFIG_BYTES];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
@@ -264,7 +264,7 @@ pub(crate) mod tests {
         assert_eq!(commands, expected);
     }
 
-    /// As QEMU 11.1.3 says it.
+    /// Reads outputs of QEMU 11.1.3.
     #[test]
     fn what_the_monitor_says_is_read() {
         assert_eq!(

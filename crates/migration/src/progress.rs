@@ -1,26 +1,26 @@
-//! What a migration tells while it goes on, and at its end.
+//! What a migration reports while it runs, and at its end.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// What a migration is at.
+/// Phases of a migration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// The source's daemon begins to note what the adapter writes.
+    /// The source's daemon begins to track the pages that the adapter writes.
     Track,
     /// QEMU sends the memory while the VM runs.
     Copy,
-    /// The adapter stands still, as the VM does. QEMU begins to send what is left. Where daemons hand contexts over by themselves,
-    /// its context goes now.
+    /// VM and adapter stand still. QEMU begins to send the rest. If daemons hand contexts over by themselves, the
+    /// adapter's context goes now.
     Freeze,
-    /// QEMU is told what the adapter has written, if that is much, and sends it.
+    /// QEMU is told of the pages that the adapter has written, if there are many, and sends them.
     Resend,
-    /// Its context is at the other daemon, or goes there.
+    /// The context is at the other daemon, or goes there.
     HandOver,
-    /// All that is left arrives at the destination's QEMU.
+    /// The rest arrives at the destination's QEMU.
     SwitchOver,
     /// The destination's QEMU gets the adapter's PCI configuration.
     Configure,
@@ -30,11 +30,11 @@ pub enum Phase {
     Verify,
     /// The source's daemon gives the adapter up: the point of no return.
     Release,
-    /// The destination's goes on with it.
+    /// The destination's daemon goes on with the adapter.
     Activate,
     /// The VM runs at the destination.
     Resume,
-    /// Its memory follows it, by post-copy.
+    /// The rest of its memory follows by post-copy.
     PageIn,
     /// The source's QEMU ends.
     Quit,
@@ -61,40 +61,40 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Of the copy of the memory, as QEMU counts.
+/// Progress of the copy of the memory, as QEMU counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct MemoryProgress {
     /// Passes over the memory so far.
     pub rounds: u64,
-    /// Bytes that are left in this one.
+    /// Bytes that are left in the current pass.
     pub remaining_bytes: u64,
     /// Bytes of the memory.
     pub total_bytes: u64,
-    /// How fast it goes.
+    /// Pages sent per second.
     pub pages_per_second: u64,
     /// How long the VM would stand still if it stopped now.
     pub expected_downtime_ms: Option<u64>,
 }
 
-/// What is told.
+/// A report of progress.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// A phase begins.
     Phase(Phase),
-    /// A few times a second.
+    /// State of the copy; a few times a second.
     Memory(MemoryProgress),
-    /// The source cannot go on from here.
+    /// The source can no longer go on.
     PointOfNoReturn,
-    /// Something failed before that, and is taken back.
+    /// Something failed before that point, and is taken back.
     Aborting,
 }
 
-/// Who is told.
+/// The receiver of reports.
 pub trait Watcher {
-    /// Something went on.
+    /// Called with each report.
     fn progress(&mut self, progress: &Progress);
 
-    /// Whether to give up, which is asked until the point of no return.
+    /// Whether to give up. Called until the point of no return.
     fn is_interrupted(&self) -> bool {
         false
     }
@@ -109,47 +109,47 @@ impl<F: FnMut(&Progress)> Watcher for F {
 /// How long a phase took.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct PhaseTime {
-    /// Which.
+    /// The phase.
     pub phase: Phase,
-    /// Milliseconds.
+    /// Its milliseconds.
     pub ms: f64,
 }
 
 /// A migration that is done.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Report {
-    /// In their order.
+    /// Times of the phases, in order.
     pub phases: Vec<PhaseTime>,
-    /// Milliseconds of all of them.
+    /// Milliseconds of all phases.
     pub total_ms: f64,
-    /// Milliseconds between the source's event STOP and the destination's RESUME, as they came here.
+    /// Milliseconds between the source's event STOP and the destination's RESUME, as received by this program.
     pub downtime_ms: f64,
-    /// Milliseconds of it that the source's QEMU took to send what was left, by its clock. The adapter is frozen and handed
-    /// over meanwhile.
+    /// Milliseconds of the downtime in which the source's QEMU sent the rest, by its clock. The adapter is frozen and
+    /// handed over meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qemu_ms: Option<f64>,
     /// Passes over the memory.
     pub rounds: u64,
-    /// Pages that were sent, those of zeros among them.
+    /// Pages that were sent, including pages of zeros.
     pub pages: u64,
     /// Bytes that QEMU sent.
     pub transferred_bytes: u64,
     /// Bytes of memory that were compared, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified_bytes: Option<u64>,
-    /// Whether the source's daemon brought the adapters' contexts to the destination's, or else this program.
+    /// Whether the source's daemon brought the adapters' contexts to the destination's; otherwise this program did.
     pub daemon_to_daemon: bool,
-    /// The adapters' contexts.
+    /// Bytes of the adapters' contexts.
     pub context_bytes: u64,
-    /// Records of the device in it.
+    /// Records of devices in them.
     pub context_records: u64,
-    /// Pages in it, which the device wrote.
+    /// Pages in them, which the devices wrote.
     pub context_pages: u64,
-    /// Bytes that the device wrote and that QEMU sent, since they were too many for its context.
+    /// Bytes that the devices wrote and QEMU sent, because they were too many for the contexts.
     pub resent_bytes: u64,
 }
 
-/// When phases began.
+/// Start times of the phases.
 pub(crate) struct Times {
     done: Vec<PhaseTime>,
     current: Option<(Phase, Instant)>,

@@ -1,13 +1,13 @@
-//! QEMU's machine protocol (QMP): a JSON object a line, answers and events mixed.
+//! QEMU's machine protocol (QMP): one JSON object per line, with answers and events mixed.
 //!
 //! ```text
 //!   connect ──► greeting ──► qmp_capabilities ──► execute ──► answer of the same number
 //!                                                    `── events on the way are kept for next_event
 //! ```
 //!
-//! A client of our own: `qapi` decodes each line into types made from the schema of one older QEMU, so that an event or a
-//! state which came later is an error, and it cannot give up waiting in the middle of a line. What is asked here is a
-//! dozen commands. This file does not know what they are for.
+//! This is a client of our own: `qapi` decodes each line into types made from the schema of one older QEMU, so an event
+//! or a state that was added later is an error, and it cannot give up waiting in the middle of a line. Only a dozen
+//! commands are used here. This file does not know their purpose.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,81 +23,81 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// How long a command may take. Those that are used here answer at once; QEMU's main loop may be busy with a load.
+/// How long a command may take. Those used here answer at once, but QEMU's main loop may be busy loading.
 const COMMAND_LIMIT: Duration = Duration::from_secs(30);
 
-/// How long QEMU may take to greet. It greets one client at a time and says nothing to the next.
+/// How long QEMU may take to greet. It serves one client at a time and says nothing to the next.
 const GREETING_LIMIT: Duration = Duration::from_secs(5);
 
-/// The longest line: a list of all PCI devices has some 100 KiB.
+/// Limit on a line: a list of all PCI devices has some 100 KiB.
 const LINE_BYTES_MAX: usize = 16 << 20;
 
-/// Events that nobody fetched. A migration has a few dozen, and one more for each pass over the memory.
+/// Limit on events that were not fetched. A migration has a few dozen, and one more for each pass over the memory.
 const EVENTS_MAX: usize = 4096;
 
-/// The shortest wait that a socket knows.
+/// The shortest timeout that a socket accepts.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 
-/// Why QEMU did not do what it was asked.
+/// Why QEMU did not carry out a command.
 #[derive(Debug, thiserror::Error)]
 pub enum QmpError {
-    /// Nobody is there.
+    /// Nothing listens at the socket.
     #[error(
         "no QEMU listens at {} ({error}); start it with -qmp unix:{},server=on,wait=off", socket.display(), socket.display()
     )]
     Unreachable {
-        /// Where it was expected.
+        /// Path of the socket.
         socket: PathBuf,
-        /// What the kernel says.
+        /// Error of the kernel.
         error: std::io::Error,
     },
-    /// Somebody is there and says nothing from the beginning.
+    /// A process accepts the connection, but does not greet.
     #[error(
         "QEMU at {} does not greet: it still allocates the VM's memory, or another program uses this QMP socket; wait, end \
          that program, or give QEMU a second -qmp", socket.display()
     )]
     NoGreeting {
-        /// Where it was expected.
+        /// Path of the socket.
         socket: PathBuf,
     },
-    /// Somebody is there and says nothing.
+    /// A process greeted, but does not answer.
     #[error(
         "QEMU at {} does not answer ({what}); end other programs that use this QMP socket, or give QEMU a second -qmp", socket.display()
     )]
     Silent {
-        /// Where it was asked.
+        /// Path of the socket.
         socket: PathBuf,
-        /// What is waited for.
+        /// The answer that is waited for.
         what: String,
     },
     /// The connection is gone.
     #[error("QEMU at {} has ended or hung up; look into its log", socket.display())]
     Ended {
-        /// Where it was.
+        /// Path of the socket.
         socket: PathBuf,
     },
-    /// What came is not QMP.
+    /// The received bytes are not QMP.
     #[error("{} is no QMP socket of a QEMU: {what}", socket.display())]
     NotQemu {
-        /// Where it was asked.
+        /// Path of the socket.
         socket: PathBuf,
-        /// What came.
+        /// The received bytes.
         what: String,
     },
-    /// A file that is for it.
+    /// A file for QEMU cannot be opened.
     #[error("cannot open {} for QEMU: {error}", path.display())]
     File {
-        /// Where it is.
+        /// Path of the file.
         path: PathBuf,
-        /// What the kernel says.
+        /// Error of the kernel.
         error: std::io::Error,
     },
-    /// QEMU's own sentence.
+    /// QEMU refused a command, with its own sentence.
     #[error("QEMU refuses {command}: {sentence}")]
     Refused {
-        /// What it was asked.
+        /// The command.
         command: String,
-        /// Why not.
+        /// QEMU's reason.
         sentence: String,
     },
 }
@@ -116,12 +116,12 @@ impl fmt::Display for Version {
     }
 }
 
-/// What QEMU told by itself, and when it was read.
+/// An event from QEMU, and when it was read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// Of this machine's clock: QEMU's own may be another host's.
+    /// Time by this machine's clock: QEMU's own may be that of another host.
     pub at: Instant,
-    /// When it was, by QEMU's clock: for the time between two events of one QEMU.
+    /// Time by QEMU's clock, for comparing two events of one QEMU.
     pub timestamp: Duration,
     /// What happened.
     pub kind: EventKind,
@@ -136,7 +136,7 @@ pub enum EventKind {
     Pass(u64),
     /// The VM stands still.
     Stop,
-    /// It runs again.
+    /// The VM runs again.
     Resume,
 }
 
@@ -158,10 +158,10 @@ impl EventKind {
 pub struct Monitor {
     socket: PathBuf,
     stream: BufReader<UnixStream>,
-    /// A line of which the rest has not come.
+    /// A line whose rest has not come.
     partial: Vec<u8>,
     events: VecDeque<Event>,
-    /// Number of the last command: an answer that comes after its time is not the next one's.
+    /// Number of the last command: a late answer is not taken for that of the next command.
     asked: u64,
     version: Version,
 }
@@ -170,7 +170,7 @@ impl Monitor {
     /// Connects to a QMP socket.
     ///
     /// # Errors
-    /// When nobody listens there, or it is no QEMU that has time for us.
+    /// When nothing listens there, or it is no QEMU that has time for us.
     pub fn connect(socket: &Path) -> Result<Self, QmpError> {
         let stream = UnixStream::connect(socket).map_err(|error| QmpError::Unreachable {
             socket: socket.to_owned(),
@@ -179,11 +179,11 @@ impl Monitor {
         Self::greet(stream, socket, GREETING_LIMIT)
     }
 
-    /// The same with a connection that is there already, to a QEMU that may take so long to greet: one that has just been
-    /// started allocates all of its memory before. `socket` is for sentences.
+    /// The same over an existing connection, with a limit on the greeting: a QEMU that has just been started allocates
+    /// all of its memory first. `socket` is for error messages.
     ///
     /// # Errors
-    /// As [`Monitor::connect`].
+    /// The same as for [`Monitor::connect`].
     pub fn greet(stream: UnixStream, socket: &Path, limit: Duration) -> Result<Self, QmpError> {
         let mut monitor = Self {
             socket: socket.to_owned(),
@@ -208,20 +208,20 @@ impl Monitor {
         Ok(monitor)
     }
 
-    /// The release of this QEMU.
+    /// Returns the release of this QEMU.
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// Who listens there, if that is a process of this host.
+    /// Returns the process that listens at the socket, if it is on this host.
     #[must_use]
     pub fn process(&self) -> Option<u32> {
         let peer = socket_peercred(self.stream.get_ref()).ok()?;
         u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
     }
 
-    /// Runs a command to its answer.
+    /// Runs a command and waits for its answer.
     ///
     /// # Errors
     /// When QEMU refuses it, has ended, or says nothing for half a minute.
@@ -233,7 +233,7 @@ impl Monitor {
     /// Runs a command that takes a file.
     ///
     /// # Errors
-    /// As [`Monitor::execute`].
+    /// The same as for [`Monitor::execute`].
     pub fn execute_with(
         &mut self,
         command: &str,
@@ -248,18 +248,18 @@ impl Monitor {
         let stream = self.stream.get_mut();
         let bytes = [IoSlice::new(line.as_bytes())];
         let sent = sendmsg(&*stream, &bytes, &mut ancillary, SendFlags::NOSIGNAL);
-        // What did not fit follows without the file.
+        // The rest of a partly sent line is sent without the file.
         let sent = sent.map_err(Into::into);
         let sent = sent.and_then(|count| stream.write_all(&line.as_bytes()[count..]));
         sent.map_err(|_| self.ended())?;
         self.answer(self.asked, command, Instant::now() + COMMAND_LIMIT)
     }
 
-    /// Runs a command once for each of the arguments, in their order. All are sent before the first is answered, so that QEMU
-    /// does not wait for us between two. It also runs those behind one that it refuses.
+    /// Runs a command once for each of the arguments, in their order. All are sent before the first is answered, so
+    /// that QEMU does not wait for us in between. If QEMU refuses one, it still runs the later ones.
     ///
     /// # Errors
-    /// As [`Monitor::execute`], of the first that fails, after all of them.
+    /// As for [`Monitor::execute`]: that of the first command that fails, after all of them.
     pub fn execute_each(
         &mut self,
         command: &str,
@@ -281,7 +281,7 @@ impl Monitor {
         written.map_err(|_| self.ended())
     }
 
-    /// A line for each, with the next numbers.
+    /// Returns one line per command, with the next numbers.
     fn lines(&mut self, command: &str, arguments: &[Value]) -> String {
         let mut lines = String::new();
         for arguments in arguments {
@@ -310,7 +310,7 @@ impl Monitor {
         }
     }
 
-    /// The next event that came or comes within that time.
+    /// Returns the next event that has come or comes within that time.
     ///
     /// # Errors
     /// When QEMU has ended.
@@ -343,7 +343,7 @@ impl Monitor {
         });
     }
 
-    /// A whole line, or nothing if it does not come in time.
+    /// Reads a whole line, or nothing if it does not come in time.
     fn line(&mut self, deadline: Instant) -> Result<Option<Value>, QmpError> {
         let left = deadline.saturating_duration_since(Instant::now());
         let waiting = Some(left.max(SHORTEST_WAIT));

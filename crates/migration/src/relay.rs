@@ -1,11 +1,12 @@
-//! The relay of the source's side: a program that is started for one migration, and told what to do by lines of JSON.
+//! The relay at the source: a program that is started for one migration, and controlled by lines of JSON.
 //!
 //! ```text
 //!   vrdma migrate ──stdin──► relay ════ RDMA ════► the destination's relay, which somebody has started
 //!                 ◄─stdout──   ▲
 //!          QEMU ── unix, file ─┘
 //! ```
-//! It ends with its input, so it does not outlive who started it. What it does with memory is its own business.
+//! It ends with its input, so it does not outlive the program that started it. How it transfers memory does not matter
+//! here.
 
 mod file;
 
@@ -26,36 +27,36 @@ use crate::error::Cause;
 use crate::machine::MemoryBackend;
 pub use file::Offered;
 
-/// How long both relays may take to map and register a little memory, and how much more of it they do in a second at
-/// least: some do a GiB in half of one.
+/// How long both relays may take to map and register a little memory, and the rate at which they must manage more; some
+/// need half a second for a GiB.
 const READY_LIMIT: Duration = Duration::from_secs(120);
 const READY_BYTES_A_SECOND: u64 = 512 << 20;
 
-/// How long it may take to say why it has ended.
+/// How long a relay that has ended may take to report why.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// How the relay of the source's side is started.
+/// How to start the relay at the source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RelayProgram {
     /// The program.
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// What its environment has besides: its daemon and its adapter.
+    /// Additional environment variables: its daemon and its adapter.
     pub variables: Vec<(OsString, OsString)>,
 }
 
-/// One that is ready; it is killed when it is dropped.
+/// A relay that is ready; it is killed when this is dropped.
 pub struct Relay {
     child: Child,
     told: Receiver<RelayTold>,
     uris: [String; 2],
-    /// What the source's QEMU may write its stream into.
+    /// File into which the source's QEMU may write its stream.
     file: Option<PathBuf>,
 }
 
 impl Relay {
-    /// Starts it, and has both relays look whether they can use the memory.
+    /// Starts the relay, and has both relays check whether they can use the memory.
     ///
     /// # Errors
     /// When one of them cannot.
@@ -72,7 +73,7 @@ impl Relay {
             serde_json::to_vec(request).map_err(|error| Cause::new(error.to_string()))?;
         line.push(b'\n');
         if let Some(input) = &mut relay.child.stdin {
-            // If it has ended, it says why.
+            // A relay that has ended reports why.
             let _ = input.write_all(&line);
         }
         match relay.told.recv_timeout(ready_limit(request)) {
@@ -95,13 +96,13 @@ impl Relay {
         Ok(relay)
     }
 
-    /// The migration URIs of the source's QEMU and the destination's.
+    /// Returns the migration URIs for the source's QEMU and the destination's.
     #[must_use]
     pub fn uris(&self) -> &[String; 2] {
         &self.uris
     }
 
-    /// Why it has ended, if it has: what QEMU says then is only that its socket was closed.
+    /// Returns why the relay has ended, if it has: QEMU then only reports that its socket was closed.
     pub(crate) fn failure(&self) -> Option<Cause> {
         self.failure_within(LAST_WORDS)
     }
@@ -111,8 +112,8 @@ impl Relay {
         self.failure_within(Duration::ZERO)
     }
 
-    /// Waits a moment until it is done, which it is soon after the VM is there: the destination's would take a hurried end for
-    /// a failure. What it tells of it.
+    /// Waits a moment for the relay's end and returns its report. It ends soon after the VM is there: the destination's
+    /// relay would take an abrupt end for a failure.
     pub fn finish(&self) -> Option<RelayTold> {
         self.told.recv_timeout(LAST_WORDS).ok()
     }
@@ -127,7 +128,7 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // It may have ended.
+        // The relay may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -148,7 +149,7 @@ fn address(to: &str) -> Result<SocketAddr, Cause> {
     })
 }
 
-/// What it is to do for the VM of these hosts.
+/// Makes the relay's request for the VM of these hosts.
 pub(crate) fn request(to: &str, hosts: &mut Hosts) -> Result<RelayRequest, Cause> {
     let to = address(to)?;
     let (source, destination) = (&mut hosts.source.machine, &mut hosts.destination.machine);

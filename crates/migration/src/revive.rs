@@ -1,15 +1,15 @@
-//! Taking back what was begun, so that the VM runs on at the source.
+//! Takes a migration back, so that the VM runs on at the source.
 //!
 //! ```text
 //!   contexts forgotten ─► adapters thawed ─► migration cancelled, VM running ──► capabilities and
 //!   (destination)         (source)           (source)                            parameters as before
 //! ```
 //!
-//! The adapters are thawed before the VM runs: a guest that runs beside a frozen one waits for its first command. Each
-//! step is tried whatever became of the one before it. The destination's QEMU is left to who started it.
+//! The adapters are thawed before the VM runs: a guest beside a frozen adapter would wait at its first command. Each
+//! step is tried whether or not the earlier ones succeeded. The destination's QEMU is left to whoever started it.
 //!
-//! Who began a migration takes it back. One whose orchestrator has died is taken back by another program, which does not
-//! know how far it came and tries it all.
+//! The program that began a migration takes it back. If that program has died, another one does; it does not know how
+//! far the migration came, and tries all steps.
 
 use std::time::{Duration, Instant};
 
@@ -28,17 +28,17 @@ use crate::{Host, Hosts, Options, Transfer, flow};
 /// How long QEMU may take to cancel a migration.
 pub(crate) const CANCEL_LIMIT: Duration = Duration::from_secs(20);
 
-/// Between two looks at a migration that is being cancelled, when no event comes.
+/// Interval of polling a migration that is being cancelled, when no event comes.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// What was tried, hence must be taken back: it may have happened though it failed.
+/// Steps that were tried and must therefore be taken back: a step may have been done even if it failed.
 #[derive(Debug, Default)]
 pub(crate) struct Undo {
     pub(crate) tracked: bool,
     pub(crate) frozen: bool,
     pub(crate) context: bool,
     pub(crate) capabilities: bool,
-    /// What the source's parameters were, if that is known.
+    /// Earlier values of the source's parameters, if known.
     pub(crate) parameters: Option<Value>,
     pub(crate) migrating: bool,
     /// The relay's file, which the source's QEMU has.
@@ -56,7 +56,7 @@ impl Undo {
         file: None,
     };
 
-    /// What could not be taken back, in sentences.
+    /// Takes the steps back. Returns sentences about what could not be taken back.
     pub(crate) fn undo(
         &self,
         source: &mut Host,
@@ -73,7 +73,7 @@ impl Undo {
         if self.tracked {
             let thawed = source.adapters.iter().map(|it| (it.name(), it.thaw()));
             let failed = thawed.filter_map(|(name, thawed)| Some((name, thawed.err()?)));
-            // One that refused to track has nothing to thaw either.
+            // An adapter that could not be tracked has nothing to thaw either.
             left.extend(failed.filter(|_| self.frozen).map(|(name, why)| {
                 format!(
                     "the adapter {name} may stand still at the source ({why}), restart its daemon"
@@ -89,7 +89,7 @@ impl Undo {
             ));
         }
         if self.capabilities {
-            // For the next migration of somebody else, who would wait for us.
+            // For a later migration by another program, which would otherwise wait for us.
             let _ = source.reset_capabilities(copying);
         }
         let files = self.file.as_ref().map(|file| &file.parameters);
@@ -97,29 +97,29 @@ impl Undo {
             let _ = source.execute("migrate-set-parameters", before.clone());
         }
         if let Some(file) = &self.file {
-            // It may have been withdrawn.
+            // The file may have been withdrawn already.
             let _ = source.withdraw(file);
         }
         left
     }
 }
 
-/// Where a VM runs whose orchestrator had died.
+/// Where a VM runs after a recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recovered {
-    /// What was begun is taken back.
+    /// The migration was taken back.
     AtSource,
-    /// It had gone by post-copy, and what was left to do is done.
+    /// The VM had left by post-copy, and the migration was completed.
     AtDestination,
 }
 
-/// Takes back a migration whose orchestrator died before the source had given the adapter up. The destination may be gone.
-/// Where nothing is to be taken back, nothing changes, unless the VM was paused: it runs afterwards. A VM that has gone by
-/// post-copy is not taken back: the migration is brought to its end.
+/// Takes back a migration whose orchestrator died before the source had given the adapter up. The destination may be
+/// gone. If there is nothing to take back, nothing changes, except that a paused VM runs afterwards. A VM that has left
+/// by post-copy is not taken back: its migration is completed.
 ///
 /// # Errors
-/// [`Error::Unfit`] when the source does not answer or has given the adapter up, [`Error::Unrecovered`] with what
-/// could not be taken back, and [`Error::Released`] with where a VM is that has gone.
+/// [`Error::Unfit`] when the source does not answer or has given the adapter up, [`Error::Unrecovered`] with what could
+/// not be taken back, and [`Error::Released`] with the place of a VM that has left.
 pub fn recover(options: &Options, watcher: &mut dyn Watcher) -> Result<Recovered, Error> {
     checks::check_options(options)?;
     let names = &options.adapters;
@@ -160,14 +160,14 @@ fn check_is_here(adapter: &AdapterHandle) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the VM may have run at the destination, by post-copy: what it has written there is not here.
+/// Whether the VM may have run at the destination, by post-copy: its writes there are missing here.
 fn has_gone(source: &mut Machine) -> Result<bool, Cause> {
     let status = source.migration()?.status;
     let may_have = status.starts_with("postcopy") || status == "completed";
     Ok(may_have && source.has_capability(POST_COPY)?)
 }
 
-/// Cancels and waits until the VM runs. QEMU resumes it by itself unless all had been sent.
+/// Cancels the migration and waits until the VM runs. QEMU resumes it by itself unless everything had been sent.
 fn revive(source: &mut Machine) -> Result<(), Cause> {
     let deadline = Instant::now() + CANCEL_LIMIT;
     if !source.migration()?.is_over() {

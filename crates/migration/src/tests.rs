@@ -1,4 +1,4 @@
-//! Two daemons and two QEMUs that say what they are told to, in one process.
+//! Two fake daemons and two fake QEMUs in one process.
 
 mod deaths;
 mod fakes;
@@ -16,17 +16,17 @@ use super::*;
 use crate::pci::Address;
 use fakes::{Fault, Stage};
 
-/// Runs it all; what came of it.
+/// Runs a migration, and returns its result.
 fn migrate(stage: &Stage) -> Result<Report, Error> {
     Migration::prepare(stage.options())?.run(&mut |_: &Progress| ())
 }
 
-/// As `vrdma migrate --recover`.
+/// Recovers as `vrdma migrate --recover` does.
 fn take_back(stage: &Stage) -> Result<Recovered, Error> {
     recover(&stage.options(), &mut |_: &Progress| ())
 }
 
-/// What a fault in a phase leads to: the sentence, with the source's VM and adapter as they were.
+/// Returns the sentence that a fault in a phase leads to, after which VM and adapter are as before at the source.
 #[track_caller]
 fn aborted(fault: Fault, expected: Phase) -> String {
     let stage = Stage::with(fault);
@@ -45,7 +45,7 @@ fn aborted(fault: Fault, expected: Phase) -> String {
     error.to_string()
 }
 
-/// The phase that failed after the source had given the adapter up, or perhaps had.
+/// Returns the phase that failed after the source had given the adapter up, or perhaps had.
 #[track_caller]
 fn released_in(error: &Error) -> Phase {
     match error {
@@ -54,7 +54,7 @@ fn released_in(error: &Error) -> Phase {
     }
 }
 
-/// All that changes something, in its order.
+/// Returns all steps that change something, in order.
 fn steps() -> Vec<String> {
     let replay = crate::pci::tests::config_space();
     let replay = crate::pci::ConfigSpace::from_bytes(&replay).unwrap();
@@ -162,14 +162,14 @@ fn what_fails_before_the_release_is_taken_back() {
     );
 }
 
-/// Positions of steps in the log.
+/// Returns the positions of a step in the log.
 fn places(stage: &Stage, step: &str) -> Vec<usize> {
     let steps = stage.changes().into_iter().enumerate();
     let found = steps.filter(|(_, it)| it == step);
     found.map(|(at, _)| at).collect()
 }
 
-/// Nothing here takes so long.
+/// Limit that nothing here reaches.
 const LIMIT: Duration = Duration::from_secs(20);
 
 const COMMAND: &str = "destination o/h 0xcfc 0x406";
@@ -195,7 +195,7 @@ fn what_the_guest_configures_during_the_copy_is_configured_again() {
     assert!(before < continued && continued < after);
 }
 
-/// It does not answer before QEMU has loaded the bridge.
+/// The adapter does not answer before QEMU has loaded the bridge.
 #[test]
 fn an_adapter_behind_a_bridge_is_configured_when_all_is_loaded() {
     let stage = Stage::with(Fault::BehindBridge);
@@ -286,7 +286,7 @@ fn an_interrupted_copy_is_taken_back() {
     assert!(stage.source_runs());
 }
 
-/// Nothing is changed by a check that fails, and the sentence says how to mend it.
+/// A check that fails changes nothing, and its sentence says how to correct the problem.
 #[test]
 fn what_does_not_fit_is_found_before_anything_changes() {
     let cases = [
@@ -335,7 +335,7 @@ fn sockets_that_are_none_or_the_same_are_told() {
     assert!(daemon.contains("QEMU"), "{daemon}");
 }
 
-/// The other end answers nothing before it has all of them.
+/// The other end answers nothing before it has received all commands.
 #[test]
 fn commands_of_a_row_do_not_wait_for_each_other() {
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();

@@ -1,6 +1,6 @@
-//! Whether the guest's memory at the destination is that of the source.
+//! Compares the guest's memory at the destination with that of the source.
 //!
-//! Both VMs stand still, and both adapters: nothing writes. The daemons tell of their side, and what they tell is compared
+//! Both VMs and both adapters stand still: nothing writes. Each daemon digests its side, and the digests are compared
 //! range by range.
 
 use std::thread;
@@ -10,13 +10,13 @@ use vrdma_api::{DIGEST_CHUNK_BYTES, DigestedRange, MemoryDigest};
 use crate::Hosts;
 use crate::error::Cause;
 
-/// Compares both; how many bytes that were.
+/// Compares both memories, and returns the number of bytes.
 pub(crate) fn verify(hosts: &Hosts) -> Result<u64, Cause> {
     let (source, destination) = (
         hosts.source.first_adapter(),
         hosts.destination.first_adapter(),
     );
-    // At the same time: the VM waits.
+    // Both at the same time, because the VM waits.
     let (here, there) = thread::scope(|scope| {
         let here = scope.spawn(|| source.memory_digest());
         let there = destination.memory_digest();
@@ -47,7 +47,7 @@ fn compare(here: &MemoryDigest, there: &MemoryDigest) -> Result<u64, Cause> {
     Ok(here.ranges.iter().map(|range| range.bytes).sum())
 }
 
-/// Where two ranges of one place differ first.
+/// Returns where two ranges of one place first differ.
 fn difference(here: &DigestedRange, there: &DigestedRange) -> Option<u64> {
     if here.digests.len() != there.digests.len() {
         return Some(here.address);

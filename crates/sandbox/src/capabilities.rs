@@ -1,4 +1,4 @@
-//! Capabilities: what the daemon needs them for is done by a helper, which is started before.
+//! Capabilities: tasks that need them are left to a helper, which is started first.
 
 use std::io;
 
@@ -9,26 +9,26 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities,
 };
 
-/// What raw uplinks, TAPs and large socket buffers need.
+/// Capabilities needed for raw uplinks, TAPs and large socket buffers.
 const NETWORK: CapabilitySet = CapabilitySet::NET_RAW.union(CapabilitySet::NET_ADMIN);
 
-/// Whether this process may do on the network what others may not.
+/// Whether this process has rights on the network that others do not have.
 pub(super) fn has_network() -> io::Result<bool> {
     Ok(capabilities(None)?.effective.intersects(NETWORK))
 }
 
-/// Whether it may open packet sockets.
+/// Whether this process may open packet sockets.
 pub(super) fn has_raw() -> io::Result<bool> {
     Ok(capabilities(None)?
         .effective
         .contains(CapabilitySet::NET_RAW))
 }
 
-/// Gives up all but those, and the way back.
+/// Gives up all capabilities but these, for good.
 pub(super) fn keep(kept: CapabilitySet) -> io::Result<()> {
     for one in CapabilitySet::all().difference(kept) {
         match remove_capability_from_bounding_set(one) {
-            // Older kernels have fewer; without CAP_SETPCAP no_new_privs is all the same.
+            // Older kernels have fewer capabilities; without CAP_SETPCAP, no_new_privs has the same effect.
             Ok(()) | Err(Errno::INVAL | Errno::PERM) => {}
             Err(error) => return Err(error.into()),
         }
@@ -37,7 +37,7 @@ pub(super) fn keep(kept: CapabilitySet) -> io::Result<()> {
     let sets = capabilities(None)?;
     let kept = sets.permitted.intersection(kept);
     if sets.permitted == kept && sets.inheritable.is_empty() {
-        // A supervisor that gave none may not let it say so either.
+        // A supervisor that granted no capabilities may not allow the call to drop them either.
         return Ok(());
     }
     Ok(set_capabilities(
@@ -50,8 +50,9 @@ pub(super) fn keep(kept: CapabilitySet) -> io::Result<()> {
     )?)
 }
 
-/// What the daemon keeps. One that runs as root is to reach the memory of root's programs, which have
-/// capabilities that it has not (`cap_ptrace_access_check` of the kernel); under a user of its own it needs none.
+/// Returns the capabilities that the daemon keeps. A daemon of root needs to reach the memory of root's programs, which
+/// have capabilities that it does not have (`cap_ptrace_access_check` of the kernel); a daemon with a user of its own
+/// needs none.
 pub(super) fn of_daemon() -> CapabilitySet {
     match geteuid().is_root() {
         true => CapabilitySet::SYS_PTRACE,
@@ -59,7 +60,7 @@ pub(super) fn of_daemon() -> CapabilitySet {
     }
 }
 
-/// What the helper keeps.
+/// Returns the capabilities that the helper keeps.
 pub(super) fn of_helper() -> CapabilitySet {
     NETWORK
 }

@@ -1,10 +1,10 @@
-//! Who opens what needs rights on the network: interfaces for raw uplinks, TAPs, large socket buffers.
+//! The helper process that opens what needs network privileges: interfaces for raw uplinks, TAPs, large socket buffers.
 //!
 //! ```text
 //!   vrdmad, rights given up ── name of an interface ──► vrdmad --open-interfaces, started first
 //!                           ◄── descriptors, or a sentence ──  one thread, CAP_NET_RAW, CAP_NET_ADMIN
 //! ```
-//! A daemon that has no such rights, or keeps them (`sandbox = false`), asks itself.
+//! A daemon that has no such rights, or keeps them (`sandbox = false`), opens them itself.
 
 mod helper;
 mod message;
@@ -19,7 +19,7 @@ pub(crate) use helper::Helper;
 pub use helper::serve_standard_input;
 use message::{Answer, Request};
 
-/// See the module.
+/// Opens interfaces, through the helper if there is one; see the module.
 #[derive(Debug, Default)]
 pub struct Interfaces {
     helper: Option<Helper>,
@@ -34,12 +34,12 @@ impl From<Helper> for Interfaces {
 }
 
 impl Interfaces {
-    /// Whether somebody has the right to open interfaces.
+    /// Whether the helper or this process has the right to open interfaces.
     pub fn can_open(&self) -> bool {
         self.helper.is_some() || crate::has_raw_right()
     }
 
-    /// Both ports of a raw uplink. The error is a sentence.
+    /// Opens both ports of a raw uplink. The error is a sentence.
     pub fn raw(&self, interface: &str) -> Result<Ports, String> {
         let Some(helper) = &self.helper else {
             return Ports::raw(interface).map_err(|error| error.to_string());
@@ -52,7 +52,7 @@ impl Interfaces {
         Ports::raw_over(sockets, interface).map_err(|error| error.to_string())
     }
 
-    /// The interface of an adapter of the host's own IP stack. The error is a sentence.
+    /// Opens the interface of an adapter of the host's own IP stack. The error is a sentence.
     pub fn tap(&self, name: &str, mac: Mac, ip: Option<IpAddr>) -> Result<Tap, String> {
         let Some(helper) = &self.helper else {
             return Tap::open(name, mac.0, ip).map_err(|error| error.to_string());
@@ -67,9 +67,9 @@ impl Interfaces {
         Ok(Tap::from_parts(device, answer.is_ours))
     }
 
-    /// Gives a socket the buffers that an unprivileged process cannot give it.
+    /// Gives a socket larger buffers than an unprivileged process could.
     pub fn enlarge_buffers(&self, socket: impl AsFd) {
-        // Smaller buffers lose more, and work.
+        // With smaller buffers the socket works, but loses more.
         if let Some(helper) = &self.helper
             && let Err(sentence) = helper.ask(&Request::Enlarge, &[socket.as_fd()])
         {
@@ -78,7 +78,7 @@ impl Interfaces {
     }
 }
 
-/// What the helper does. The error is a sentence.
+/// Carries out a request in the helper. The error is a sentence.
 fn carry_out(request: Request, fds: Vec<std::os::fd::OwnedFd>) -> Answer {
     let done = match request {
         Request::Raw { interface } => [(); 2]

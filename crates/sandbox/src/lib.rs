@@ -1,4 +1,4 @@
-//! What the daemon gives up, so that a fault of it is not one of the whole host.
+//! What the daemon gives up, so that a fault in it does not endanger the whole host.
 //!
 //! | given up | when | unless |
 //! |---|---|---|
@@ -9,7 +9,7 @@
 //! | all but some system calls, in threads of the data path | when they start | `sandbox = false` |
 //! | writing files, in the Ethernet thread and the control plane ([`paths`]) | when the threads run | `sandbox = false` |
 //!
-//! What the kernel does not offer is told once, and the daemon goes on: `vrdma doctor` shows what is in force.
+//! What the kernel does not offer is logged once, and the daemon goes on: `vrdma doctor` shows what is in force.
 
 #![forbid(unsafe_code)]
 
@@ -29,16 +29,16 @@ use vrdma_api::Protection;
 
 use interfaces::{Helper, Interfaces};
 
-/// How much of it is wanted.
+/// What the user wants the daemon to give up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
     /// `sandbox` of the configuration.
     pub is_on: bool,
-    /// A core dump has the memory of guests and programs; somebody wants it all the same.
+    /// Whether core dumps stay on, although they have the memory of guests and programs.
     pub keeps_core_dumps: bool,
 }
 
-/// What threads of the data path give up when they start.
+/// The rights that threads of the data path give up when they start.
 #[derive(Clone, Debug, Default)]
 pub struct Confinement {
     is_on: bool,
@@ -47,7 +47,7 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// With these folders.
+    /// Makes a confinement that leaves these folders.
     pub fn new(folders: impl Into<Arc<[PathBuf]>>) -> Self {
         Self {
             is_on: true,
@@ -55,18 +55,18 @@ impl Confinement {
         }
     }
 
-    /// This thread reaches other processes' memory.
+    /// Confines a shard, which has to reach other processes' memory.
     pub fn shard(&self) {
         self.confine(syscalls::confine_data_path);
     }
 
-    /// This one does not.
+    /// Confines the Ethernet thread, which does not reach other processes' memory.
     pub fn ethernet(&self) {
         self.confine(|| paths::confine(&self.folders));
         self.confine(syscalls::confine_data_path);
     }
 
-    /// The control plane has told already what this host does not offer.
+    /// Gives something up. The control plane has already logged what this host does not offer.
     fn confine(&self, give_up: impl FnOnce() -> io::Result<()>) {
         if self.is_on
             && let Err(error) = give_up()
@@ -77,7 +77,7 @@ impl Confinement {
 }
 
 impl Options {
-    /// For the threads of the data path.
+    /// Returns the confinement for threads of the data path.
     pub fn confinement(self, folders: Vec<PathBuf>) -> Confinement {
         Confinement {
             is_on: self.is_on,
@@ -85,7 +85,7 @@ impl Options {
         }
     }
 
-    /// The control plane gives up writing files, once the threads that must not are there.
+    /// Gives up writing files in the control plane, once the threads that must not do so are running.
     pub fn close_files(self, confinement: &Confinement) -> Protection {
         self.protect(
             "files",
@@ -94,7 +94,7 @@ impl Options {
         )
     }
 
-    /// Does `give_up` if the sandbox is on, and says once if the kernel does not offer it.
+    /// Runs `give_up` if the sandbox is on, and logs once if the kernel does not offer it.
     fn protect(
         self,
         name: &str,
@@ -108,9 +108,9 @@ impl Options {
     }
 }
 
-/// Gives up what only the first thread of a process can, before there are others.
+/// Gives up what only the first thread of a process can give up, before there are others.
 pub fn enter(options: Options) -> (Vec<Protection>, Interfaces) {
-    // Before new privileges: a file's capabilities are such.
+    // Comes before new privileges are given up, since a file's capabilities are new privileges.
     let (interfaces, rights) = give_up_rights(options);
     let protections = vec![
         limits::core_dumps(options.keeps_core_dumps),
@@ -134,14 +134,14 @@ pub fn enter(options: Options) -> (Vec<Protection>, Interfaces) {
     (protections, interfaces)
 }
 
-/// Whether this host lets threads of the data path give up what they do not need.
+/// Tries whether this host lets threads of the data path give up what they do not need.
 fn try_data_path() -> io::Result<()> {
     let tried = thread::Builder::new().spawn(syscalls::confine_data_path)?;
     let tried = tried.join();
     tried.unwrap_or_else(|_| Err(io::Error::other("the attempt panicked")))
 }
 
-/// Gives up capabilities, once there is a helper that has those of the network.
+/// Gives up capabilities, once a helper with those for the network is running.
 fn give_up_rights(options: Options) -> (Interfaces, Protection) {
     let mut interfaces = Interfaces::default();
     let given_up = options.protect(
@@ -162,7 +162,7 @@ pub fn has_raw_right() -> bool {
     capabilities::has_raw().unwrap_or(false)
 }
 
-/// The same for the helper.
+/// Gives up rights in the helper.
 ///
 /// # Errors
 /// The kernel refuses something.

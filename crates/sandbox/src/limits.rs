@@ -1,4 +1,4 @@
-//! Core dumps: they have keys, and the memory of guests and programs as far as it is not left out.
+//! Core dumps: they contain keys, and the memory of guests and programs unless it is excluded.
 
 use std::io;
 
@@ -20,7 +20,8 @@ pub(super) fn core_dumps(keeps: bool) -> Protection {
     )
 }
 
-/// The limit is for a kernel that pipes dumps to a program even of what is not dumpable.
+/// Forbids core dumps, twice: a change of credentials makes a process dumpable again (prctl(2)), and the limit does not
+/// hold for dumps that the kernel pipes to a program (core(5)).
 pub(super) fn forbid_core_dumps() -> io::Result<()> {
     let none = Rlimit {
         current: Some(0),

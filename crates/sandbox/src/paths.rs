@@ -1,8 +1,9 @@
-//! Which files are left (Landlock): the whole file system to read, nothing to run, and the folders of the
-//! daemon's own sockets to put sockets into.
+//! The files that remain accessible (Landlock): the whole file system for reading, nothing to execute, and the folders
+//! of the daemon's own sockets for creating sockets.
 //!
-//! Not for shards: the kernel lets no thread under these rules look at another process's memory, whatever its
-//! rights, and copies between programs are just that. Their system calls let them open files to read only.
+//! Not used for shards: the kernel does not let a thread under these rules access another process's memory, whatever
+//! its rights, and copies between programs are just that. The system calls of shards let them open files only for
+//! reading.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,13 +13,13 @@ use landlock::{
     RulesetStatus, make_bitflags,
 };
 
-/// What is known of rules; older kernels keep those that they know.
+/// Version of the rules that is used; older kernels enforce those that they know.
 const KNOWN: ABI = ABI::V5;
 
-/// Where TAPs come from, for a daemon without a helper: somebody may have made one for its user.
+/// The device of TAPs, for a daemon without a helper: a TAP may have been made for its user.
 const TAP: &str = "/dev/net/tun";
 
-/// Leaves this thread, and those that it starts, those paths.
+/// Confines this thread, and those that it starts, to these paths.
 pub(super) fn confine(sockets: &[PathBuf]) -> io::Result<()> {
     let handled = AccessFs::from_all(KNOWN);
     let created = Ruleset::default()
@@ -32,7 +33,7 @@ pub(super) fn confine(sockets: &[PathBuf]) -> io::Result<()> {
     rules.extend(sockets.iter().map(|folder| (folder.as_path(), puts)));
     let mut ruleset = created;
     for (path, access) in rules {
-        // What is not there cannot be used.
+        // A path that does not exist cannot be used.
         let Ok(opened) = PathFd::new(path) else {
             continue;
         };

@@ -1,7 +1,7 @@
-//! Which system calls are left (seccomp). A call that is not is refused with EPERM, and the thread goes on.
+//! The system calls that remain allowed (seccomp). Any other call is refused with EPERM, and the thread goes on.
 //!
-//! The whole process gives up what no part of it needs. The threads of the data path, which handle what
-//! strangers send, keep only what they need; threads that they start are under the same rules.
+//! The whole process gives up the calls that no part of it needs. The threads of the data path, which handle input from
+//! strangers, keep only the calls that they need; threads that they start are under the same rules.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,10 +14,10 @@ use seccompiler::{
     SeccompRule, TargetArch, apply_filter,
 };
 
-/// Calls with a reason for all of them.
+/// Calls, and the reason for all of them.
 type Group = (&'static str, &'static [libc::c_long]);
 
-/// What no part of the daemon needs.
+/// Calls that no part of the daemon needs.
 const NEVER: &[Group] = &[
     (
         "starts other programs",
@@ -99,7 +99,7 @@ const NEVER: &[Group] = &[
     ),
 ];
 
-/// What the threads of the data path need, whatever the arguments.
+/// Calls that the threads of the data path need, with any arguments.
 const DATA_PATH: &[Group] = &[
     (
         "waits for work and wakes others",
@@ -231,14 +231,14 @@ const DATA_PATH: &[Group] = &[
     ),
 ];
 
-/// Calls that are left with some arguments only: each line is an alternative.
+/// Returns the calls that are allowed with some arguments only: each line is an alternative.
 fn with_arguments() -> Vec<(libc::c_long, Vec<Condition>)> {
     let (mmap, mprotect) = (libc::SYS_mmap, libc::SYS_mprotect);
     let dgram = masked(1, SOCKET_KIND, SOCK_DGRAM);
     let writes = (O_ACCMODE | O_CREAT | O_TRUNC) as u64;
     let only_reads = |at| vec![masked(at, writes, O_RDONLY)];
     let mut lines = vec![
-        // Nothing that was written is ever run.
+        // Memory that was written is never executed.
         (mmap, vec![masked(2, PROT_EXEC as u64, 0)]),
         (mprotect, vec![masked(2, PROT_EXEC as u64, 0)]),
         // Threads, not processes.
@@ -262,10 +262,11 @@ fn with_arguments() -> Vec<(libc::c_long, Vec<Condition>)> {
     lines
 }
 
-/// The kind of a socket without the flags beside it (linux/net.h, `SOCK_TYPE_MASK`).
+/// Mask of a socket's kind, without the flags beside it (linux/net.h, `SOCK_TYPE_MASK`).
 const SOCKET_KIND: u64 = 0xf;
 
-/// What a client has mapped (`PROCMAP_QUERY` of linux/fs.h) and has not read yet, and what becomes of an interface.
+/// Requests that tell what a client has mapped (`PROCMAP_QUERY` of linux/fs.h), what it has not read yet, and the state
+/// of an interface.
 const IOCTLS: &[u64] = &[
     0xc068_6611,
     libc::FIONBIO,
@@ -276,32 +277,32 @@ const IOCTLS: &[u64] = &[
     libc::SIOCGIFMTU,
 ];
 
-/// Place of the argument, what of it counts, and what that must be.
+/// A condition: number of the argument, mask of its bits, and their value.
 type Condition = (u8, u64, u64);
 
 fn masked(argument: u8, mask: u64, value: i32) -> Condition {
     (argument, mask, value as u64)
 }
 
-/// The kernel looks at the lower half of these arguments.
+/// Makes a condition on the lower half of an argument, which is all that the kernel looks at.
 fn equal(argument: u8, value: u64) -> Condition {
     (argument, u64::from(u32::MAX), value)
 }
 
-/// Gives up what no part of the daemon needs, in all threads that this one starts.
+/// Gives up the calls that no part of the daemon needs, in this thread and all that it starts.
 pub(super) fn confine_process() -> io::Result<()> {
     let rules = calls(NEVER).map(|call| (call, Vec::new())).collect();
     apply(rules, SeccompAction::Allow, refuse(libc::EPERM))
 }
 
-/// Leaves this thread what the data path needs.
+/// Leaves this thread only the calls that the data path needs.
 pub(super) fn confine_data_path() -> io::Result<()> {
     let mut rules: Rules = calls(DATA_PATH).map(|call| (call, Vec::new())).collect();
     for (call, conditions) in with_arguments() {
         rules.entry(call).or_default().push(rule(&conditions)?);
     }
-    // Its flags are in memory, where no filter looks: the C library then takes the call that has them in
-    // a register.
+    // The flags of this call are in memory, which no filter can see: the C library then uses the call that has its
+    // flags in a register.
     let clone3 = Rules::from([(libc::SYS_clone3, Vec::new())]);
     apply(clone3, SeccompAction::Allow, refuse(libc::ENOSYS))?;
     rules.insert(libc::SYS_clone3, Vec::new());

@@ -1,6 +1,6 @@
-//! Frees what takes long to free, in a thread of its own: an engine with a hundred thousand objects, or
-//! guest memory of many gigabytes, would hold up the messages of a shard for tens of milliseconds. Sockets that
-//! were refused are closed in another one, for as long as their sender likes: its descriptors may be in them.
+//! Frees values that take long to free, in a thread of its own: an engine with a hundred thousand objects, or guest
+//! memory of many gigabytes, would hold up the messages of a shard for tens of milliseconds. Refused sockets are closed
+//! in another thread, for as long as their sender likes: the sender's descriptors may be in them.
 
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -8,12 +8,12 @@ use std::thread;
 
 use vrdma_vfio_user::Closing;
 
-/// What may wait. Beyond that memory is freed where it ended, which bounds what is held.
+/// Most values that may wait. Beyond that, memory is freed where its use ended, which bounds the memory that is held.
 const WAITING_MAX: usize = 64;
 
 type Waiting = SyncSender<Box<dyn Send>>;
 
-/// The way to the threads, which end with the last of them.
+/// Handle of the threads, which end with its last clone.
 #[derive(Clone, Debug)]
 pub struct Disposal {
     frees: Waiting,
@@ -32,20 +32,20 @@ impl Disposal {
         })
     }
 
-    /// Frees something later.
+    /// Frees a value later.
     pub fn free(&self, what: impl Send + 'static) {
-        // Who finds no room frees it here: the error has it.
+        // If the queue is full, the error returns the value, and it is freed here.
         let _ = self.frees.try_send(Box::new(what));
     }
 
-    /// What closes descriptors of QEMU.
+    /// Returns the closer of descriptors that QEMU sent.
     pub fn closing(&self) -> Closing {
         let closer = self.clone();
         Closing::by(move |fd| closer.close(fd))
     }
 
-    /// Closes something that a stranger may have made slow to close. It stays open if too many wait: the limit of
-    /// descriptors bounds that.
+    /// Closes something that a stranger may have made slow to close. If too many are waiting, it stays open: the limit
+    /// on descriptors bounds that.
     pub fn close(&self, what: impl Send + 'static) {
         let kept = self.closes.try_send(Box::new(what));
         std::mem::forget(kept.err());
@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
 
-    /// Ends when somebody says so.
+    /// A value whose drop ends when the test says so.
     struct Slow(Receiver<()>);
 
     impl Drop for Slow {

@@ -1,13 +1,13 @@
-//! What the daemon's threads have in common.
+//! Code that the daemon's threads share.
 //!
 //! ```text
 //!   control plane ── Line: commands, answers, is it silent? ──► a shard, or the Ethernet thread
 //!                                                               `-- Outbox: what one tells the other
 //! ```
 //!
-//! Besides mailboxes, these are the ends of uplinks that each of them has ([`uplink`]), the sockets that QEMU connects to
-//! ([`socket`], [`QemuGuard`], [`StreamRecords`]), and where they put what takes long to free ([`Disposal`]). Nothing here knows what a
-//! shard or the Ethernet does.
+//! Besides mailboxes, these are the threads' ends of uplinks ([`uplink`]), the sockets that QEMU connects to
+//! ([`socket`], [`QemuGuard`], [`StreamRecords`]), and a place for values that take long to free ([`Disposal`]).
+//! Nothing here knows what a shard or the Ethernet thread does.
 
 #![forbid(unsafe_code)]
 
@@ -40,21 +40,21 @@ pub use qemu_guard::QemuGuard;
 pub use streams::{PortPast, StreamRecords};
 use uplink::UplinkEnd;
 
-/// Where an answer goes. The asker may be gone; a failed send is no error.
+/// Sender of an answer. The asker may be gone; a failed send is no error.
 pub type Reply<T> = oneshot::Sender<T>;
 
-/// What the threads of the data path know together.
+/// Knowledge that the threads of the data path share.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    /// Of processes.
+    /// Process adapters, and the users that may use them.
     pub processes: Registry,
-    /// Whose each address is.
+    /// Owner of each address.
     pub addresses: Arc<Shared>,
-    /// Of VMs, for the control plane.
+    /// VMs that moved, for the control plane.
     pub moves: Arc<Moves>,
 }
 
-/// What a data path thread tells of its end of an uplink.
+/// Report of a data path thread on its end of an uplink.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UplinkSnapshot {
     /// The uplink.
@@ -65,23 +65,23 @@ pub struct UplinkSnapshot {
     pub frames: FrameStats,
 }
 
-/// What becomes of an uplink. Both data path threads take it for their ends.
+/// Change of an uplink. Both data path threads apply it to their ends.
 #[derive(Debug)]
 pub enum UplinkChange {
     /// Use this end from now on.
     Add(Box<UplinkEnd>),
-    /// Close it and forget what was learned behind it. Unknown numbers are fine.
+    /// Close the end and forget what was learned behind it. Unknown numbers are fine.
     Remove(UplinkId),
     /// Add the other end of a tunnel.
     AddPeer(UplinkId, Box<PeerSpec>),
     /// Forget the other end of a tunnel.
     RemovePeer(UplinkId, SocketAddr),
-    /// The peers have changed: look at the paths to them again.
+    /// The peers have changed: measure the paths to them again.
     Measure(UplinkId),
 }
 
 impl UplinkChange {
-    /// What takes it back, if it adds something.
+    /// Returns the change that takes this one back, if it adds something.
     pub fn undo(&self) -> Option<Self> {
         match self {
             Self::Add(end) => Some(Self::Remove(end.id)),
@@ -91,11 +91,10 @@ impl UplinkChange {
     }
 }
 
-/// What the Ethernet thread hears and the shard has to know, for groups with adapters that have no
-/// kernel.
+/// Facts that the Ethernet thread hears and the shards have to know, for groups with adapters that have no kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Snooped {
-    /// Where an address of another host is, as it said itself.
+    /// Place of another host's address, as that host said itself.
     Address {
         /// Port group.
         group: GroupId,
@@ -104,11 +103,11 @@ pub enum Snooped {
         /// Station and uplink.
         neighbour: Neighbour,
     },
-    /// A switch or router asks who listens to multicast.
+    /// A switch or router asks for the listeners to multicast.
     Query {
         /// Port group.
         group: GroupId,
-        /// The question.
+        /// The query.
         frame: Box<[u8]>,
     },
 }

@@ -1,8 +1,8 @@
-//! The control plane's line to one data path thread: commands with answers, and whether the thread goes on.
+//! The control plane's line to one data path thread: commands with answers, and whether the thread responds.
 //!
-//! A thread beats at every turn ([`Inbox::beat`]). One that sleeps does not, and need not: whoever wants to know
-//! wakes it, by a command or for nothing, and expects a beat. One that made no turn since it was woken is
-//! *silent*, and who asks it is told so at once instead of waiting.
+//! A thread beats at every turn ([`Inbox::beat`]). A sleeping thread does not, and need not: to check it, others wake
+//! it, with or without a command, and expect a beat. A thread that made no turn since it was woken is *silent*; a
+//! request to it fails at once instead of waiting.
 //!
 //! [`Inbox::beat`]: super::Inbox::beat
 
@@ -16,19 +16,19 @@ use tokio::time::{Instant as Deadline, timeout_at};
 use super::mailbox::Pulse;
 use super::{Inbox, Outbox, Reply, Waker, mailbox};
 
-/// How long a thread may make no turn until who waits for its answer gives up. Requests that come meanwhile give
-/// up when the first one does, so that each is answered within a second.
+/// How long a thread may make no turn before a request to it gives up. Requests that come meanwhile give up when the
+/// first one does, so that each is answered within a second.
 const TURN_MAX: Duration = Duration::from_millis(500);
 
-/// The same if it makes turns, and is slow for another reason.
+/// The same for a thread that makes turns, but is slow for another reason.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// Why something that a thread was asked for was not done: a sentence.
+/// Why a thread did not do what was requested: a sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NotDone {
     /// The thread does not answer.
     Silent(String),
-    /// It says no, or cannot be asked.
+    /// The thread refuses, or cannot be asked.
     Refused(String),
 }
 
@@ -47,7 +47,7 @@ impl From<String> for NotDone {
     }
 }
 
-/// One thread, for whoever wants to know whether it goes on.
+/// Vital signs of one thread.
 #[derive(Debug)]
 pub struct Vital {
     name: String,
@@ -63,41 +63,42 @@ struct Silence {
 }
 
 impl Vital {
-    /// For log lines and answers, such as "shard 1".
+    /// Its name for log lines and answers, such as "shard 1".
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Since when it has made no turn, if somebody has noticed.
+    /// Returns for how long the thread has made no turn, if that was noticed.
     pub fn silence(&self) -> Option<Duration> {
         let mut noted = self.noted();
         *noted = noted.filter(|silence| silence.beats == self.beats());
         noted.map(|silence| silence.since.elapsed())
     }
 
-    /// Turns so far.
+    /// Returns the number of turns so far.
     pub fn beats(&self) -> u64 {
         self.pulse.beats()
     }
 
-    /// Waits until it ends.
+    /// Waits until the thread ends.
     pub async fn ended(&self) {
         self.pulse.ended().await;
     }
 
-    /// Has it make a turn.
+    /// Has the thread make a turn.
     pub fn wake(&self) {
         self.waker.wake();
     }
 
-    /// It has made no turn since it was woken then, and had made so many before. The longest silence counts.
+    /// Notes that the thread has made no turn since it was woken at `since`, after this many beats. The longest silence
+    /// counts.
     pub fn note_silence(&self, since: Instant, beats: u64) {
         if beats == self.beats() && self.silence().is_none() {
             *self.noted() = Some(Silence { since, beats });
         }
     }
 
-    // What a thread that panicked left is noted or is not.
+    // Sound after a panic: a silence is noted or not.
     fn noted(&self) -> MutexGuard<'_, Option<Silence>> {
         self.silence.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -111,7 +112,7 @@ impl Vital {
     }
 }
 
-/// See the module.
+/// A line to a thread; see the module.
 #[derive(Debug)]
 pub struct Line<C> {
     outbox: Outbox<C>,
@@ -127,7 +128,7 @@ impl<C> Clone for Line<C> {
     }
 }
 
-/// What a thread was asked and has not answered.
+/// A request that was sent to a thread and has no answer yet.
 #[derive(Debug)]
 pub struct Asked<T> {
     answer: oneshot::Receiver<T>,
@@ -137,7 +138,7 @@ pub struct Asked<T> {
 }
 
 impl<C> Line<C> {
-    /// To a thread of that name.
+    /// Makes a line to a thread of that name.
     ///
     /// # Errors
     /// The system is out of descriptors.
@@ -153,7 +154,7 @@ impl<C> Line<C> {
         Ok((Self { outbox, vital }, inbox))
     }
 
-    /// The thread.
+    /// Returns the thread's vital signs.
     pub fn vital(&self) -> &Arc<Vital> {
         &self.vital
     }
@@ -170,7 +171,7 @@ impl<C> Line<C> {
     /// Sends a command.
     ///
     /// # Errors
-    /// As [`Self::ask`]; nothing was sent.
+    /// As for [`Self::ask`]; nothing was sent.
     pub fn begin<T>(&self, command: impl FnOnce(Reply<T>) -> C) -> Result<Asked<T>, NotDone> {
         if let Some(silence) = self.vital.silence() {
             return Err(self.vital.refusal(silence));
@@ -178,10 +179,10 @@ impl<C> Line<C> {
         self.send(command, Outbox::send)
     }
 
-    /// Sends a command that is carried out whether or not somebody waits for its answer.
+    /// Sends a command that is carried out even if nobody waits for its answer.
     ///
     /// # Errors
-    /// The thread is gone, or has been silent for so long that it is sent no more.
+    /// The thread is gone, or has been silent for so long that no more commands are sent to it.
     pub fn begin_last<T>(&self, command: impl FnOnce(Reply<T>) -> C) -> Result<Asked<T>, NotDone> {
         self.send(command, Outbox::send_last)
     }
@@ -203,7 +204,7 @@ impl<C> Line<C> {
         Ok(asked)
     }
 
-    /// Sends a command that has no answer; nothing if the thread is gone.
+    /// Sends a command that has no answer. Does nothing if the thread is gone.
     pub fn tell_last(&self, command: C) {
         let _ = self.outbox.send_last(command);
     }
@@ -238,7 +239,7 @@ fn dropped() -> NotDone {
     )
 }
 
-/// Whether whoever asked has given up. Has the thread skip what it was asked to begin.
+/// Whether the asker has given up. With this, the thread skips requests that it has not begun.
 pub fn is_withdrawn<T>(reply: &Reply<T>) -> bool {
     reply.is_closed()
 }

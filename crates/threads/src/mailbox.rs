@@ -14,23 +14,23 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use rustix::event::{EventfdFlags, eventfd};
 use tokio::sync::watch;
 
-/// Commands that may wait. Changes are made one at a time, so only concurrent readers of counters
-/// add up; past the bound they are told that the thread is busy.
+/// Most commands that may wait. Changes are made one at a time, so only concurrent readers of counters add up; beyond
+/// the limit they are told that the thread is busy.
 const WAITING_MAX: usize = 64;
 
-/// The same of commands that must not get lost. A thread that stands still is sent a few for each change that
-/// somebody tries meanwhile.
+/// The same for commands that must not get lost. A thread that stands still gets a few of them for each change that is
+/// tried meanwhile.
 const LAST_WAITING_MAX: usize = 1024;
 
-/// Why a command did not arrive: a sentence.
+/// Why a command was not delivered: a sentence.
 pub type Undelivered = &'static str;
 
-/// Turns that a thread has made. In a cache line of its own: whoever looks costs the thread nothing.
+/// Turns that a thread has made. The counter has a cache line of its own, so reading it costs the thread nothing.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Heart(AtomicU64);
 
-/// What both ends know.
+/// State that both ends share.
 #[derive(Debug, Default)]
 struct Between {
     heart: Heart,
@@ -55,7 +55,7 @@ impl<C> Clone for Outbox<C> {
     }
 }
 
-/// Reads the turns that a thread has made, and whether it has ended.
+/// A view of the turns that a thread has made, and of whether it has ended.
 #[derive(Clone, Debug)]
 pub(super) struct Pulse {
     between: Arc<Between>,
@@ -63,12 +63,12 @@ pub(super) struct Pulse {
 }
 
 impl Pulse {
-    /// Turns so far.
+    /// Returns the number of turns so far.
     pub(super) fn beats(&self) -> u64 {
         self.between.heart.0.load(Ordering::Relaxed)
     }
 
-    /// Waits for its end: the inbox is dropped.
+    /// Waits for the thread's end, at which the inbox is dropped.
     pub(super) async fn ended(&self) {
         // Nothing is ever sent, so this ends with the sender.
         let _ = self.end.clone().changed().await;
@@ -80,7 +80,7 @@ impl Pulse {
 pub struct Waker(Arc<OwnedFd>);
 
 impl Waker {
-    /// A full counter, the only failure, means that a wake-up is pending already.
+    /// Wakes the thread. A full counter, the only failure, means that a wake-up is pending already.
     pub fn wake(&self) {
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
@@ -92,11 +92,11 @@ pub struct Inbox<C> {
     queue: Receiver<C>,
     wake: Arc<OwnedFd>,
     between: Arc<Between>,
-    /// Tells the other end when it is dropped.
+    /// Tells the other end when the inbox is dropped.
     _end: watch::Sender<()>,
 }
 
-/// A fresh pair.
+/// Makes a pair of ends.
 pub fn mailbox<C>() -> io::Result<(Outbox<C>, Inbox<C>)> {
     let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
     let (sender, receiver) = channel();
@@ -127,7 +127,7 @@ impl<C> Outbox<C> {
         self.send_below(WAITING_MAX, command)
     }
 
-    /// Queues a command that must not get lost, where others find no room any more.
+    /// Queues a command that must not get lost, even beyond the limit for others.
     pub fn send_last(&self, command: C) -> Result<(), Undelivered> {
         self.send_below(LAST_WAITING_MAX, command)
     }
@@ -154,15 +154,15 @@ impl<C> Outbox<C> {
 }
 
 impl<C> Inbox<C> {
-    /// The thread makes a turn.
+    /// Counts a turn of the thread.
     pub fn beat(&self) {
-        // Nobody else writes.
+        // Only this thread writes.
         let heart = &self.between.heart.0;
         let beats = heart.load(Ordering::Relaxed);
         heart.store(beats.wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// The next command, if one waits. Call until `None` after a wake-up.
+    /// Returns the next command, if one waits. Call it until `None` after a wake-up.
     pub fn take(&self) -> Option<C> {
         self.taken(self.queue.try_recv().ok())
     }
@@ -179,7 +179,7 @@ impl<C> Inbox<C> {
         self.taken(self.queue.recv().ok())
     }
 
-    /// What wakes the thread.
+    /// Returns the waker of the thread.
     pub fn waker(&self) -> Waker {
         Waker(Arc::clone(&self.wake))
     }
@@ -191,7 +191,7 @@ impl<C> Inbox<C> {
 }
 
 impl<C> AsFd for Inbox<C> {
-    /// Readable when commands wait.
+    /// Readable while commands wait.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }

@@ -1,6 +1,6 @@
-//! Adapters that their VMs' clients took elsewhere or brought here, from the shards that serve them to the control plane.
+//! Adapters that their VMs' clients moved elsewhere or brought here: reports of the shards to the control plane.
 //!
-//! One place for each port: where a VM goes to and fro faster than anybody looks, the last time counts.
+//! There is one place for each port: if a VM moves back and forth faster than reports are read, the last move counts.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,16 +9,16 @@ use tokio::sync::Notify;
 use vrdma_api::Name;
 use vrdma_switch::PortId;
 
-/// An adapter that is somewhere else than before.
+/// An adapter whose VM has moved.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Relocated {
-    /// Whose port it is, which may be another's when this is read.
+    /// The adapter that had the port; another adapter may have it when this is read.
     pub name: Name,
-    /// Its VM goes on elsewhere, or here.
+    /// Whether its VM goes on elsewhere; otherwise here.
     pub away: bool,
 }
 
-/// See the module.
+/// Moves that were not read yet; see the module.
 #[derive(Debug, Default)]
 pub struct Moves {
     untold: Mutex<BTreeMap<PortId, Relocated>>,
@@ -26,13 +26,13 @@ pub struct Moves {
 }
 
 impl Moves {
-    /// The switch of messages knows it already.
+    /// Reports a move, which the switch of messages knows already.
     pub fn tell(&self, port: PortId, relocated: Relocated) {
         self.untold().insert(port, relocated);
         self.told.notify_one();
     }
 
-    /// The next that nobody has heard of. One reader.
+    /// Waits for the next unread move. There is one reader.
     pub async fn next(&self) -> (PortId, Relocated) {
         loop {
             if let Some(next) = self.take() {
@@ -46,7 +46,7 @@ impl Moves {
         self.untold().pop_first()
     }
 
-    // What a thread that panicked left is a map that was changed or was not.
+    // Sound after a panic: each change to the map is done or not.
     fn untold(&self) -> MutexGuard<'_, BTreeMap<PortId, Relocated>> {
         self.untold.lock().unwrap_or_else(PoisonError::into_inner)
     }

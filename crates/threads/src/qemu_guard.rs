@@ -1,5 +1,5 @@
-//! Which QEMU the sockets of a VM's adapter let in: one of the daemon's user, or of a user that the
-//! adapter names.
+//! The guard of the sockets of a VM's adapter: it lets in a QEMU of the daemon's user, or of a user that the adapter
+//! names.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use vrdma_api::Name;
 use vrdma_process::{Admission, Caller, Lines};
 use vrdma_switch::PortId;
 
-/// Of one adapter's socket.
+/// Guard of one adapter's socket.
 #[derive(Debug)]
 pub struct QemuGuard {
     admission: Arc<Admission>,
@@ -19,7 +19,7 @@ pub struct QemuGuard {
 }
 
 impl QemuGuard {
-    /// For the adapter of that name at `port`.
+    /// Makes a guard for the adapter of that name at `port`.
     pub fn new(admission: Arc<Admission>, port: PortId, adapter: Name) -> Self {
         Self {
             admission,
@@ -29,7 +29,7 @@ impl QemuGuard {
         }
     }
 
-    /// Whether the one who connected may be this adapter's VM; a line of the log tells of a refusal.
+    /// Whether the connected process may be this adapter's VM; a refusal is logged.
     pub fn lets_in(&self, socket: BorrowedFd<'_>, has_client: bool) -> bool {
         let adapter = &self.adapter;
         match Caller::at(socket) {
@@ -49,13 +49,13 @@ impl QemuGuard {
         false
     }
 
-    /// Lines that the log was not told.
+    /// Returns the number of lines that were left out of the log.
     pub fn log_lines_left_out(&self) -> u64 {
         self.lines.left_out()
     }
 
-    /// Tells the log, unless it was told too much of this socket lately: whoever may come by it can do so
-    /// as often as it likes.
+    /// Writes to the log, unless there was too much about this socket lately: anybody who may connect can cause lines
+    /// as often as they like.
     pub fn tell(&self, tell: impl FnOnce()) {
         if self.lines.allow(Instant::now()) {
             tell();

@@ -1,7 +1,7 @@
-//! Unix sockets in the file system that clean up after themselves and after a crashed predecessor.
+//! Unix sockets in the file system that remove their files, and those of a crashed predecessor.
 //!
-//! A socket file without a listener is what a killed daemon leaves: it is replaced. One that answers
-//! belongs to somebody who lives: it is left alone, and so is every file that is not a socket.
+//! A socket file without a listener was left by a killed daemon: it is replaced. One that answers belongs to a running
+//! process: it is left alone, and so is every file that is not a socket.
 
 use std::fmt;
 use std::fs;
@@ -18,10 +18,10 @@ use rustix::net::{
 };
 use vrdma_inventory::socket_path;
 
-/// Clients that may wait for being accepted.
+/// Most clients that may wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// Why a socket could not be made: one sentence that names the path.
+/// Why a socket could not be created: one sentence that names the path.
 #[derive(Debug)]
 pub struct BindError(String);
 
@@ -33,18 +33,18 @@ impl fmt::Display for BindError {
 
 impl std::error::Error for BindError {}
 
-/// A listening socket whose file goes away with it.
+/// A listening socket whose file is removed with it.
 #[derive(Debug)]
 pub struct BoundSocket {
     listener: UnixListener,
     file: BoundFile,
 }
 
-/// The file of a socket; it goes away with this.
+/// The file of a socket, which is removed when this is dropped.
 #[derive(Debug)]
 struct BoundFile {
     path: PathBuf,
-    /// Device and inode: a file that somebody else put in our place is not ours to remove.
+    /// Device and inode: a file that somebody else has put in its place is not ours to remove.
     identity: (u64, u64),
 }
 
@@ -54,7 +54,7 @@ impl BoundSocket {
         Self::follow(path, mode, None)
     }
 
-    /// The same with the listener that a worker before has left there, if it has.
+    /// The same with the listener that a previous worker has left there, if any.
     pub fn follow(path: &Path, mode: u32, left: Option<OwnedFd>) -> Result<Self, BindError> {
         socket_path::check_length(path).map_err(BindError)?;
         let failed = |error: io::Error| {
@@ -88,17 +88,17 @@ impl BoundSocket {
         }
     }
 
-    /// The listener.
+    /// Returns the listener.
     pub fn listener(&self) -> &UnixListener {
         &self.listener
     }
 
-    /// Where clients connect.
+    /// Returns the path that clients connect to.
     pub fn path(&self) -> &Path {
         &self.file.path
     }
 
-    /// The listener without its file: nobody connects to it any more.
+    /// Returns the listener without its file: no client can connect any more.
     pub fn into_listener(self) -> UnixListener {
         self.listener
     }
@@ -114,7 +114,7 @@ impl Drop for BoundFile {
     }
 }
 
-/// The file never has other rights than `mode` gives, even before the umask's part in them is undone.
+/// Listens at a path. The file never has rights beyond `mode`, even before the umask's part in them is undone.
 fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
     let socket = socket_with(
         AddressFamily::UNIX,

@@ -6,24 +6,24 @@ use std::sync::Arc;
 
 use vrdma_api::Name;
 
-/// Where it is written down which connection each port has. What is written down counts at once.
+/// The records of each port's connection. A record counts at once.
 pub trait StreamRecords: Debug + Send + Sync {
     /// A QEMU is connected at a port.
     fn connected(&self, port: &Name, stream: BorrowedFd<'_>);
 
-    /// It is no more. Before its connection is closed.
+    /// The connection is about to be closed.
     fn disconnected(&self, port: &Name);
 
-    /// Whether the connection may have been given the beginning of a frame without its end: then nobody else can go on
-    /// with it.
+    /// Notes whether part of a frame, without its end, may have been written to the connection: then no other worker
+    /// can go on with it.
     fn cut(&self, port: &Name, is_cut: bool);
 }
 
-/// What a port begins with.
+/// Connection that a port begins with, and records of later ones.
 #[derive(Debug, Default)]
 pub struct PortPast {
-    /// Where its connections are written down, if another worker goes on for this one.
+    /// Where its connections are recorded, if another worker goes on for this one.
     pub records: Option<Arc<dyn StreamRecords>>,
-    /// The connection that the worker before has left.
+    /// The connection that the previous worker has left.
     pub left: Option<OwnedFd>,
 }

@@ -4,7 +4,7 @@
 //!   control plane ── open ──► Ports ──┬─ rest ──► Ethernet thread
 //!                                     └─ roce ──► first shard; its senders ──► other shards
 //! ```
-//! What the room of that name knows as segments are port groups here; [`Segments`](vrdma_host::Segments) translates.
+//! The segments of the room `uplink` are port groups here; [`Segments`](vrdma_host::Segments) translates.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use vrdma_uplink::{Counters, FaultSpec, Hop, Port, Ports, TunnelConfig};
 use vrdma_inventory::{Medium, UplinkSpec};
 use vrdma_sandbox::interfaces::Interfaces;
 
-/// What every IPv4 host must take (RFC 791); with less not even the smallest path MTU fits.
+/// Smallest MTU, which every IPv4 host must accept (RFC 791); with less not even the smallest path MTU fits.
 const MTU_MIN: u32 = 576;
 
 /// One thread's end of an uplink.
@@ -27,26 +27,26 @@ const MTU_MIN: u32 = 576;
 pub struct UplinkEnd {
     /// Number in the switch.
     pub id: UplinkId,
-    /// For log lines.
+    /// Name for log lines.
     pub name: Name,
-    /// Segments are VXLAN networks, not VLANs.
+    /// Whether segments are VXLAN networks rather than VLANs.
     pub is_tunnel: bool,
-    /// The frames.
+    /// The port that sends and receives frames.
     pub port: Port,
-    /// Tells other daemons of a raw uplink for as long as it lives.
+    /// Shows other daemons, while it exists, that there is a raw uplink.
     _claim: Option<Arc<OwnedFd>>,
 }
 
 /// All ends of an uplink.
 #[derive(Debug)]
 pub struct UplinkEnds {
-    /// For the shards. The first one's receives, those of the others only send.
+    /// Ends for the shards. The first one receives; the others only send.
     pub roce: Vec<UplinkEnd>,
-    /// For the Ethernet thread.
+    /// End for the Ethernet thread.
     pub rest: UplinkEnd,
 }
 
-/// Opens an uplink for so many shards. The error is a sentence.
+/// Opens an uplink for this number of shards. The error is a sentence.
 pub fn open(spec: &UplinkSpec, shards: u16, interfaces: &Interfaces) -> Result<UplinkEnds, String> {
     let name = &spec.name;
     let refused = |error: String| format!("cannot open the uplink {:?}: {error}", name.as_str());
@@ -89,8 +89,8 @@ pub fn open(spec: &UplinkSpec, shards: u16, interfaces: &Interfaces) -> Result<U
     })
 }
 
-/// A name in this network namespace that ends with its socket. Anybody can take it, so that somebody has is
-/// told, and refused nothing.
+/// Takes a name in this network namespace, which is free again when its socket is closed. Anybody can take it, so a
+/// taken name is only logged, and nothing is refused.
 fn claim(interface: &str) -> Option<OwnedFd> {
     let name = format!("vrdmad-raw-{interface}");
     let bound = SocketAddrUnix::new_abstract_name(name.as_bytes()).and_then(|address| {
@@ -124,7 +124,7 @@ fn ports(medium: &Medium, interfaces: &Interfaces) -> Result<Ports, String> {
     }
 }
 
-/// A port's counters in the words of the API; the owner adds what it dropped itself.
+/// Converts a port's counters into those of the API; the owner adds its own drops.
 pub fn frame_stats(counters: &Counters) -> FrameStats {
     let losses = counters.losses().filter(|(_, count)| *count > 0);
     FrameStats {
@@ -140,7 +140,7 @@ pub fn frame_stats(counters: &Counters) -> FrameStats {
     }
 }
 
-/// Where a frame that came belongs.
+/// Converts the segment of a received frame.
 pub fn segment_of(segment: vrdma_uplink::Segment) -> Segment {
     match segment {
         vrdma_uplink::Segment::Untagged => Segment::Untagged,
@@ -149,7 +149,7 @@ pub fn segment_of(segment: vrdma_uplink::Segment) -> Segment {
     }
 }
 
-/// Where a frame goes, by its station.
+/// Returns the hop to a segment, chosen by the frame's station.
 pub fn hop_to(segment: Segment) -> Hop {
     Hop::to(match segment {
         Segment::Untagged => vrdma_uplink::Segment::Untagged,
@@ -158,7 +158,7 @@ pub fn hop_to(segment: Segment) -> Hop {
     })
 }
 
-/// What marks a port group's frames.
+/// Returns the marks of a port group's frames.
 pub fn marks_of(segment: vrdma_inventory::Segment) -> Marks {
     Marks {
         vlan: segment.vlan.map(|vlan| vlan.get()),

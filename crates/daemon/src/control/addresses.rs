@@ -1,4 +1,4 @@
-//! What the guest of a running VM is kept to.
+//! The addresses that the guest of a running VM may use.
 
 use vrdma_api::Addresses;
 use vrdma_inventory::kept;
@@ -8,8 +8,8 @@ use vrdma_threads::NotDone;
 use super::Control;
 
 impl Control {
-    /// Has both halves of the switch keep a guest to these addresses. If one of them is silent, both have those
-    /// of before again once it goes on.
+    /// Has both halves of the switch keep a guest to these addresses. If one half does not answer, both get the
+    /// previous addresses again once it does.
     pub(super) async fn keep_to(
         &self,
         port: PortId,
@@ -18,7 +18,7 @@ impl Control {
     ) -> Result<(), NotDone> {
         let changed = self.keep_both_to(port, ip).await;
         if changed.is_err() {
-            // Carried out after what was not answered; why it was not is told already.
+            // Carried out after the change that was not answered. The reason is in the log already.
             let _ = self.keep_both_to(port, before).await;
         }
         changed

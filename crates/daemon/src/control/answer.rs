@@ -1,4 +1,4 @@
-//! What goes back to a client: JSON, or one sentence with the status code for its kind.
+//! Answers to a client: JSON, or one sentence with the status code for its kind.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -36,12 +36,12 @@ impl Problem {
 }
 
 impl Problem {
-    /// For a log.
+    /// The sentence, for a log.
     pub(super) fn sentence(&self) -> &str {
         &self.sentence
     }
 
-    /// The data path did not do it: `refused` says what its no means.
+    /// The data path did not do it: `refused` turns its refusal into a problem.
     pub(super) fn of(not_done: NotDone, refused: fn(String) -> Self) -> Self {
         match not_done {
             NotDone::Silent(sentence) => Self::new(StatusCode::SERVICE_UNAVAILABLE, sentence),

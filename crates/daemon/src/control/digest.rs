@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   source, frozen        memory ──► CRC-32 of each MiB ──┐
-//!                                                         ├─ compared by who drives the migration
+//!                                                         ├─ compared by the migration's driver
 //!   destination, restored memory ──► CRC-32 of each MiB ──┘
 //! ```
-//! Against mistakes, not against hosts that lie: one that lies has the guest.
+//! They guard against mistakes, not against hosts that lie: a lying host has the guest anyway.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ use super::answer::Problem;
 use super::migration::{PIECE, apart, conflict, mapped_anew};
 
 impl Control {
-    /// What is in the memory of a frozen adapter's guest.
+    /// Digests the memory of a frozen adapter's guest.
     pub(super) async fn memory_digest(&self, name: &Name) -> Result<MemoryDigest, Problem> {
         let port = self.inventory().port(name)?;
         let memory = self.shards.migrate(port, MigrationStep::FrozenMemory);
@@ -48,7 +48,7 @@ fn digest_range(memory: &Space, range: Range<u64>) -> Result<DigestedRange, Prob
     })
 }
 
-/// A piece at a time, since a shard may wait for a view.
+/// Digests one piece at a time, since a shard may wait for a view.
 fn digest_chunk(memory: &Space, chunk: Range<u64>) -> Result<u32, Problem> {
     let mut buffer = [0; PIECE];
     let mut digest = crc32fast::Hasher::new();

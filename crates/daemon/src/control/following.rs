@@ -1,6 +1,7 @@
-//! Adapters that their VMs' clients took elsewhere or brought here, without the control plane: it follows.
+//! Follows adapters that their VMs' clients moved elsewhere or brought here without the control plane.
 //!
-//! The shard has told the switch of messages. What is left is Ethernet, what is told of the adapter, and the next daemon.
+//! The shard has told the switch of messages. What is left to tell: Ethernet, what queries report of the adapter, and
+//! the next daemon.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use super::Control;
 use super::answer::Problem;
 
 impl Control {
-    /// Follows for as long as the daemon runs.
+    /// Follows moves for as long as the daemon runs.
     pub async fn follow_moves(self: Arc<Self>) {
         let moves = Arc::clone(&self.shards.known().moves);
         loop {
@@ -29,7 +30,7 @@ impl Control {
     async fn follow_move(&self, port: PortId, relocated: &Relocated) -> Result<(), Problem> {
         let _change = self.changes.lock().await;
         let Relocated { name, away } = relocated;
-        // It may have been removed since, and another one may have its port.
+        // The adapter may have been removed since, and another one may have its port.
         let known = self.inventory().port(name).ok();
         if known != Some(port) || self.inventory().adapter(name)?.away == *away {
             return Ok(());

@@ -1,12 +1,12 @@
-//! Adapters that live as long as a connection of whoever added them.
+//! Adapters that live as long as a connection of the client that added them.
 //!
 //! ```text
-//!   POST .../hold ──► 200 and a body without an end ──► the client hangs up, however it came ──► removed
+//!   POST .../hold ──► 200 and a body without an end ──► the client hangs up, for any reason ──► removed
 //!                                                   └──► the daemon stops: the body ends
 //! ```
 //!
-//! The answer says that the adapter is held; the server drops its body when the connection is closed. Children that
-//! inherited the connection keep it open. When a worker crashes the next one has the connection's descriptor, and waits
+//! The answer says that the adapter is held; the server drops its body when the connection is closed. Child processes
+//! that inherited the connection keep it open. After a crash, the next worker has the connection's descriptor and waits
 //! for its end.
 
 use std::convert::Infallible;
@@ -51,7 +51,7 @@ impl Drop for Hold {
         }
         let (control, name) = (Arc::clone(&self.control), self.name.clone());
         tokio::spawn(async move {
-            // Whoever was orderly has removed it.
+            // A client that ends properly has removed the adapter already.
             if control.remove_adapter(&name).await.is_ok() {
                 tracing::info!("adapter {name} removed: whoever held it is gone");
             }
@@ -59,7 +59,7 @@ impl Drop for Hold {
     }
 }
 
-/// The body of the answer: no bytes, and no end before the daemon's.
+/// The body of the answer: no bytes, and no end before the daemon ends.
 pub(super) struct Held {
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
@@ -78,7 +78,7 @@ impl HttpBody for Held {
 }
 
 impl Control {
-    /// The adapter goes when the body that is returned is dropped.
+    /// Holds an adapter: it is removed when the returned body is dropped.
     pub(super) async fn hold(
         self: Arc<Self>,
         name: Name,
@@ -105,7 +105,7 @@ impl Control {
         })
     }
 
-    /// The adapters that were held when the worker before ended go when their connections do.
+    /// Watches the connections of adapters that were held when the previous worker ended.
     pub fn hold_on(self: &Arc<Self>, holds: Vec<(Name, OwnedFd)>) {
         for (name, connection) in holds {
             let control = Arc::clone(self);
@@ -126,7 +126,7 @@ fn asynchronous(connection: OwnedFd) -> std::io::Result<UnixStream> {
     UnixStream::from_std(connection)
 }
 
-/// Until the other end is closed. What it says meanwhile, nobody answers.
+/// Waits until the other end is closed. Bytes that it sends meanwhile are not answered.
 async fn wait_for_end(mut connection: UnixStream) {
     let mut said = [0; 256];
     while connection

@@ -1,10 +1,11 @@
-//! An adapter of a VM that goes to another host, or has come from there: contexts, and pages of the guest's memory.
+//! Adapters of VMs that migrate to or from another host: contexts, and pages of the guest's memory.
 //!
 //! ```text
 //!   source        freeze ──► records and written pages ──► bytes
 //!   destination   bytes ──► context, kept ──► restore: pages into the guest's memory, a device of the records ──► activate
 //! ```
-//! It does not know who asks in which order; what a state does not allow is refused with a sentence.
+//! This module does not know the order in which requests come. A request that the current state does not allow is
+//! refused with a sentence.
 
 mod handing_over;
 mod pages;
@@ -29,14 +30,14 @@ use super::answer::Problem;
 pub(super) use pages::{PIECE, mapped_anew};
 use pages::{encode, write_pages};
 
-/// Bytes of all contexts that are kept.
+/// Limit on the bytes of all contexts that are kept.
 const KEPT_BYTES_MAX: usize = 1 << 30;
 
-/// Contexts that have come, by adapter.
+/// Contexts that have arrived, by adapter.
 #[derive(Debug, Default)]
 pub(super) struct Contexts {
     kept: Mutex<BTreeMap<PortId, Arc<Kept>>>,
-    /// With which ticket another daemon may bring one.
+    /// The ticket with which another daemon may bring each adapter's context.
     expected: Mutex<BTreeMap<PortId, Ticket>>,
 }
 
@@ -44,11 +45,11 @@ pub(super) struct Contexts {
 struct Kept {
     context: Context,
     bytes: usize,
-    /// What its device is made with when the guest's memory is there, if that follows.
+    /// Inputs for making the device once the guest's memory is there, if the memory follows later.
     later: Mutex<Option<Making>>,
 }
 
-/// What a device is made with, besides its records.
+/// Inputs for making a device, besides its records.
 #[derive(Debug)]
 struct Making {
     maker: Maker,
@@ -56,24 +57,24 @@ struct Making {
 }
 
 impl Kept {
-    // Whoever panicked with it has put it or has not.
+    // Sound after a panic: the value is set or not.
     fn later(&self) -> MutexGuard<'_, Option<Making>> {
         self.later.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Contexts {
-    // What a task that panicked left is a map that was changed or was not.
+    // Sound after a panic: each change to the map is done or not.
     fn kept(&self) -> MutexGuard<'_, BTreeMap<PortId, Arc<Kept>>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    // The same of this one.
+    // Sound for the same reason.
     fn expected(&self) -> MutexGuard<'_, BTreeMap<PortId, Ticket>> {
         self.expected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets the context and the ticket of an adapter; whether there was a context.
+    /// Forgets the context and the ticket of an adapter. Returns whether there was a context.
     pub(super) fn take(&self, port: PortId) -> bool {
         self.expected().remove(&port);
         self.kept().remove(&port).is_some()
@@ -99,7 +100,7 @@ impl Contexts {
 }
 
 impl Control {
-    /// Notes what the adapter writes from now on.
+    /// Tracks the pages that the adapter writes from now on.
     pub(super) async fn track(&self, name: &Name) -> Result<TrackedAdapter, Problem> {
         let port = self.inventory().port(name)?;
         let tracked = self.shards.migrate(port, MigrationStep::Track);
@@ -107,7 +108,7 @@ impl Control {
         Ok(TrackedAdapter { config_space })
     }
 
-    /// Stops the adapter; its context as bytes.
+    /// Stops the adapter and returns its context as bytes.
     pub(super) async fn freeze(
         &self,
         name: &Name,
@@ -132,14 +133,14 @@ impl Control {
         }
     }
 
-    /// The adapter's context as bytes; it stands still no longer than that takes.
+    /// Returns the adapter's context as bytes. The adapter stands still only for as long as that takes.
     pub(super) async fn save(&self, name: &Name) -> Result<Vec<u8>, Problem> {
         let context = self.freeze(name, FreezeRequest::default()).await?;
         self.thaw(name).await?;
         Ok(context)
     }
 
-    /// The adapter goes on.
+    /// Lets the adapter go on.
     pub(super) async fn thaw(&self, name: &Name) -> Result<(), Problem> {
         let _change = self.changes.lock().await;
         let port = self.inventory().port(name)?;
@@ -154,11 +155,11 @@ impl Control {
         Ok(())
     }
 
-    /// The adapter is another daemon's.
+    /// Gives the adapter up: it is another daemon's now.
     pub(super) async fn release(&self, name: &Name) -> Result<(), Problem> {
         let _change = self.changes.lock().await;
         let port = self.inventory().port(name)?;
-        // First, so that no daemon after this one takes a device that was reset for one that goes on.
+        // First, so that a later daemon does not take a device that was reset for one that goes on.
         self.note_location(name, true)?;
         let released = self.shards.migrate(port, MigrationStep::Release);
         if let Err(not_done) = released.await {
@@ -172,7 +173,7 @@ impl Control {
         Ok(())
     }
 
-    /// Keeps a context that has come.
+    /// Keeps a context that has arrived.
     pub(super) async fn keep_context(
         &self,
         name: &Name,
@@ -197,7 +198,7 @@ impl Control {
         Ok((port, kept))
     }
 
-    /// The context that has come, if the adapter was restored from it, or can be as things are.
+    /// Returns the context that has arrived, if the adapter was restored from it or can be as things are.
     pub(super) async fn arrived_context(&self, name: &Name) -> Result<ArrivedContext, Problem> {
         let port = self.inventory().port(name)?;
         let kept = self.kept_context(name, port)?;
@@ -218,7 +219,7 @@ impl Control {
         })
     }
 
-    /// Nobody is going to activate it.
+    /// Forgets a context that nobody is going to activate.
     pub(super) async fn forget_context(&self, name: &Name) -> Result<(), Problem> {
         let port = self.inventory().port(name)?;
         if self.contexts.take(port) {
@@ -228,7 +229,7 @@ impl Control {
         Ok(())
     }
 
-    /// The adapter is made from its context, and does nothing yet: the source may still go on.
+    /// Makes the adapter from its context. It does nothing yet, because the source may still go on.
     pub(super) async fn restore(
         &self,
         name: &Name,
@@ -261,7 +262,7 @@ impl Control {
         self.make(port, kept, making).await
     }
 
-    /// The adapter's device is made, away from its shard, and takes its place there.
+    /// Makes the adapter's device outside its shard, which then takes it.
     async fn make(&self, port: PortId, kept: Arc<Kept>, making: Making) -> Result<(), Problem> {
         let made = apart(move || {
             let Making {
@@ -281,13 +282,13 @@ impl Control {
             Err(problem) => Err(problem),
         };
         if taken.is_err() {
-            // Its QEMU would wait for the device. Who does not answer is told of first.
+            // Otherwise its QEMU would wait for the device. A shard that does not answer is in the log already.
             let _ = self.shards.migrate(port, MigrationStep::Discard).await;
         }
         taken
     }
 
-    /// The device whose guest's memory followed, unless it is not waited for any more.
+    /// Makes the device whose guest's memory has followed, unless it is no longer waited for.
     async fn make_late(&self, port: PortId) -> Result<(), Problem> {
         let Some(kept) = self.contexts.get(port) else {
             return Ok(());
@@ -303,7 +304,7 @@ impl Control {
         }
     }
 
-    /// The adapter that was restored goes on where its context left off.
+    /// Lets the restored adapter go on where its context left off.
     pub(super) async fn activate(&self, name: &Name) -> Result<(), Problem> {
         let _change = self.changes.lock().await;
         let port = self.inventory().port(name)?;
@@ -334,7 +335,7 @@ impl Control {
         noted.map_err(Problem::conflict)
     }
 
-    /// Both halves of the switch: frames, and messages.
+    /// Tells both halves of the switch: frames and messages.
     async fn set_away(&self, port: PortId, is_away: bool) -> Result<(), Problem> {
         self.shards.set_away(port, is_away).await?;
         Ok(self.ethernet.set_away(port, is_away).await?)
@@ -347,7 +348,7 @@ impl Control {
     }
 }
 
-/// A context that has come for an adapter, if it is one of its own.
+/// Decodes a context that has come for an adapter, and checks that it is that adapter's.
 fn decode(bytes: &[u8], name: &Name, mac: Mac) -> Result<Context, Problem> {
     let unusable = |error: BadContext| Problem::conflict(error.to_string());
     let context = Context::decode(bytes).map_err(unusable)?;
@@ -375,7 +376,7 @@ pub(super) fn conflict(not_done: NotDone) -> Problem {
     Problem::of(not_done, Problem::conflict)
 }
 
-/// Work of milliseconds, off the thread that serves all requests.
+/// Does work of milliseconds off the thread that serves all requests.
 pub(super) async fn apart<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {

@@ -1,4 +1,5 @@
-//! Which adapters are on their way to another shard. A second request to move one is refused, and does not wait for the first.
+//! The adapters that are moving to another shard. A second request to move one is refused, and does not wait for the
+//! first.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,18 +8,18 @@ use vrdma_api::Name;
 
 use super::answer::Problem;
 
-/// No more names than requests that the API serves at a time.
+/// Names of adapters that are moving: at most as many as requests that the API serves at a time.
 #[derive(Debug, Default)]
 pub(super) struct Moving(Mutex<BTreeSet<Name>>);
 
-/// One of them, until this ends.
+/// One move, which ends when this is dropped.
 pub(super) struct Move<'a> {
     moving: &'a Moving,
     name: Name,
 }
 
 impl Moving {
-    /// From now on this adapter is being moved.
+    /// Marks an adapter as moving.
     pub(super) fn begin(&self, name: &Name) -> Result<Move<'_>, Problem> {
         match self.names().insert(name.clone()) {
             true => Ok(Move {

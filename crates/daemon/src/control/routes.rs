@@ -19,7 +19,7 @@ use super::answer::Problem;
 use super::hold::Connection;
 use super::usage;
 
-/// Longest request body: the longest real one has some 200 bytes.
+/// Limit on a request body: the longest real one has some 200 bytes.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
 type Daemon = State<Arc<Control>>;
@@ -220,7 +220,8 @@ fn parse_body<T: DeserializeOwned>(body: &Bytes) -> Result<T, Problem> {
     })
 }
 
-/// Lines and columns help with broken JSON only: nobody sees the text of what `vrdma` sends.
+/// Describes an error in JSON. Lines and columns help with malformed JSON only: the text that `vrdma` sends is never
+/// seen by a person.
 fn sentence(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {
@@ -229,8 +230,8 @@ fn sentence(error: &serde_json::Error) -> String {
     }
 }
 
-/// Carries a change out in a task of its own: the server drops a handler whose client hangs up, and
-/// half a change would stay.
+/// Carries a change out in a task of its own: the server drops a handler whose client hangs up, and that would leave
+/// half a change.
 async fn to_the_end<T: Send + 'static>(
     change: impl Future<Output = Result<T, Problem>> + Send + 'static,
 ) -> Result<T, Problem> {

@@ -1,5 +1,5 @@
-//! What the API tells of the data path: asked for before the inventory is locked, so that a thread that does not
-//! answer holds up nobody else.
+//! What the API reports about the data path. It is asked for before the inventory is locked, so that a thread that does
+//! not answer holds up nobody else.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -15,13 +15,13 @@ use vrdma_threads::{NotDone, UplinkSnapshot, Vital};
 use super::Control;
 use super::answer::Problem;
 
-/// What the threads count of adapters.
+/// Counters of adapters, as the threads report them.
 struct Counted {
     rdma: HashMap<PortId, RdmaStats>,
     ethernet: HashMap<PortId, EthernetStats>,
 }
 
-/// The threads' ends of uplinks.
+/// The threads' view of their ends of uplinks.
 #[derive(Default)]
 pub(super) struct Seen {
     roce: HashMap<UplinkId, UplinkSnapshot>,
@@ -37,7 +37,7 @@ impl Control {
         Ok(stats)
     }
 
-    /// This worker is about to give way to another one, which goes on from what it has counted.
+    /// Takes the counts before this worker gives way to another one, which goes on from them.
     pub async fn tell_counts(&self) {
         if let Err(problem) = self.stats().await {
             tracing::warn!("counters will go on from what was told last: {problem:?}");
@@ -52,7 +52,7 @@ impl Control {
             .ok_or_else(|| Problem::internal("the adapter has no counters".to_owned()))
     }
 
-    /// With what was dropped in it, if all threads answer that count some of that.
+    /// Returns a port group, with its drops if all threads that count them answer.
     pub(super) async fn portgroup(&self, name: &Name) -> Result<PortGroup, Problem> {
         let id = self.inventory().group_id(name)?;
         let (stats, of_uplinks) = tokio::join!(self.stats(), self.shards.group_drops(id));
@@ -78,7 +78,7 @@ impl Control {
         Ok(self.shards.trace(port).await?)
     }
 
-    /// Of those threads that answer, and why something is missing.
+    /// Returns the counters of the threads that answer, and why something is missing.
     async fn counted(&self) -> (Counted, Option<NotDone>) {
         let (shards, ethernet) = tokio::join!(self.shards.snapshot(), self.ethernet.snapshot());
         let (ethernet, silent) = match ethernet {
@@ -93,7 +93,7 @@ impl Control {
         (counted, shards.missing.or(silent))
     }
 
-    /// What the threads tell of their ends, of those that answer.
+    /// Returns the uplink ends of the threads that answer, and why something is missing.
     async fn seen(&self) -> (Seen, Option<NotDone>) {
         let (shards, ethernet) = tokio::join!(self.shards.uplinks(), self.ethernet.uplinks());
         let (ethernet, silent) = match ethernet {
@@ -108,7 +108,7 @@ impl Control {
         (seen, shards.missing.or(silent))
     }
 
-    /// The same of all.
+    /// The same, but an error if a thread does not answer.
     pub(super) async fn all_seen(&self) -> Result<Seen, Problem> {
         let (seen, missing) = self.seen().await;
         Ok(missing.map_or(Ok(seen), Err)?)
@@ -132,7 +132,7 @@ impl Control {
         status.collect()
     }
 
-    /// Tells of a thread that does not answer that it does not; what only it knows is zero.
+    /// Returns the status. It names threads that do not answer; values that only they know are zero.
     pub(super) async fn status(&self) -> Status {
         let (shards, (counted, _), (seen, _)) =
             tokio::join!(self.shard_status(), self.counted(), self.seen());
@@ -162,7 +162,7 @@ impl Control {
     }
 }
 
-/// As it was when shards began, unless somebody has changed its mode since.
+/// Whether the daemon may open userfaultfd: as when shards began, unless the device's mode was changed since.
 fn may_open_userfaultfd() -> bool {
     let rights = Access::READ_OK | Access::WRITE_OK;
     rustix::fs::access("/dev/userfaultfd", rights).is_ok()
@@ -173,7 +173,7 @@ fn silent_ms(vital: &Vital) -> Option<u64> {
 }
 
 impl Counted {
-    /// In the order of the inventory.
+    /// Joins the counters, in the order of the inventory.
     fn of(mut self, inventory: &Inventory) -> Vec<AdapterStats> {
         let stats = inventory.ports().map(|(name, port)| AdapterStats {
             name: name.clone(),
@@ -207,7 +207,7 @@ impl Seen {
     }
 }
 
-/// In a port group: what its adapters count, and what uplinks dropped for it besides.
+/// Sums the drops of a port group: counts of its adapters, and what uplinks dropped for it besides.
 fn dropped(
     group: &PortGroup,
     stats: &[AdapterStats],
@@ -223,7 +223,7 @@ fn dropped(
     drops
 }
 
-/// With what limits have done, which the control plane counts.
+/// Adds the effects of limits, which the control plane counts.
 fn limited(stats: RdmaStats, limited: Limited) -> RdmaStats {
     let mut stats = RdmaStats {
         throttled: limited.out,

@@ -1,4 +1,4 @@
-//! Uplinks and peers: changes and what is told of them.
+//! Uplinks and peers: changes to them, and reports.
 
 use vrdma_api::{Endpoint, Name, Origin, Peer, PeerRequest, Uplink, UplinkRequest};
 
@@ -14,7 +14,7 @@ use super::Control;
 use super::answer::Problem;
 
 impl Control {
-    /// Opens an uplink and tells the data path. The error is a sentence and leaves nothing behind.
+    /// Opens an uplink and tells the data path. The error is a sentence, and nothing is left behind.
     pub async fn plug_uplink(&self, spec: &UplinkSpec) -> Result<(), NotDone> {
         let UplinkEnds { roce, rest } =
             uplink::open(spec, self.shards.count(), &self.facts.interfaces)?;
@@ -35,7 +35,7 @@ impl Control {
         shard
     }
 
-    /// Tells the data path of the other end of a tunnel; both threads or none.
+    /// Tells the data path of the other end of a tunnel: both threads, or none.
     pub async fn plug_peer(&self, id: UplinkId, peer: PeerSpec) -> Result<(), NotDone> {
         let address = peer.address;
         let add = UplinkChange::AddPeer(id, Box::new(peer.clone()));

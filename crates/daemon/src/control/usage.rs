@@ -1,4 +1,4 @@
-//! What users have, as the API tells it.
+//! Resources that users hold, as the API reports them.
 
 use nix::unistd::{Uid, User};
 use vrdma_api::{ResourceUsage, Usage, UserUsage};

@@ -8,15 +8,15 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use vrdma_handover::{HELLO_BYTES_MAX, LENGTH_BYTES, NoSession, Session};
 
-/// The other end may take so long for a frame, or to take one.
+/// How long the other end may take to send or to accept a frame.
 pub(super) const FRAME_LIMIT: Duration = Duration::from_secs(5);
 
-/// Sends one.
+/// Writes one frame.
 pub(super) async fn write(stream: &mut TcpStream, frame: &[u8]) -> io::Result<()> {
     timeout(FRAME_LIMIT, stream.write_all(frame)).await?
 }
 
-/// The body of the first one, of an end that has proven nothing.
+/// Reads the body of the first frame, from an end that has proven nothing.
 pub(super) async fn read_hello(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     timeout(FRAME_LIMIT, read_body(stream, HELLO_BYTES_MAX)).await?
 }
@@ -33,7 +33,7 @@ async fn read_body(stream: &mut TcpStream, bytes_max: usize) -> io::Result<Vec<u
     Ok(body)
 }
 
-/// A connection whose ends know each other.
+/// A connection whose ends have authenticated each other.
 #[derive(Debug)]
 pub(super) struct Sealed {
     pub(super) stream: TcpStream,
@@ -41,13 +41,13 @@ pub(super) struct Sealed {
 }
 
 impl Sealed {
-    /// Says one thing.
+    /// Sends one message.
     pub(super) async fn say(&mut self, plain: &[u8]) -> io::Result<()> {
         let frame = self.session.seal(plain).map_err(io::Error::other)?;
         write(&mut self.stream, &frame).await
     }
 
-    /// The next thing that is said.
+    /// Receives the next message.
     pub(super) async fn hear(&mut self) -> io::Result<Vec<u8>> {
         let body = timeout(
             FRAME_LIMIT,

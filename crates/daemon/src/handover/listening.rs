@@ -25,35 +25,35 @@ use vrdma_uplink::Keys;
 use super::frames::{self, FRAME_LIMIT, Sealed};
 use crate::control::Control;
 
-/// Connections of ends that have not shown yet that they have the key: anybody can make such.
+/// Limit on connections whose other end has not yet shown that it has the key: anybody can open such connections.
 const UNPROVEN_MAX: usize = 64;
 
-/// Connections of ends that have it: a host of ours may be somebody else's by now.
+/// Limit on connections whose other end has the key: a host of ours may have been taken over.
 const PROVEN_MAX: usize = 64;
 
-/// Contexts that come at a time, of [`CONTEXT_BYTES_MAX`] each at most.
+/// Limit on contexts received at the same time, each of [`CONTEXT_BYTES_MAX`] at most.
 const COMING_MAX: usize = 4;
 
-/// How long one may wait for others, which is as long as its sender waits.
+/// How long a context may wait for others, which is as long as its sender waits.
 const PLACE_LIMIT: Duration = FRAME_LIMIT;
 
-/// How long it may take to come.
+/// How long a context may take to arrive.
 const COMING_LIMIT: Duration = Duration::from_secs(120);
 
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 64;
 
-/// When the system has no descriptors, some may be free again after so long.
+/// Pause after the system ran out of descriptors: some may be free again then.
 const ACCEPT_AGAIN: Duration = Duration::from_secs(1);
 
-/// Takes the address. The error is a sentence.
+/// Binds the address. The error is a sentence.
 pub fn bind(address: SocketAddr) -> Result<TcpListener, String> {
     let bound = || {
         let socket = match address {
             SocketAddr::V4(_) => TcpSocket::new_v4(),
             SocketAddr::V6(_) => TcpSocket::new_v6(),
         }?;
-        // Connections of the daemon before may still be there.
+        // Connections of the previous daemon may still be there.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         socket.listen(BACKLOG)
@@ -63,7 +63,7 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener, String> {
     })
 }
 
-/// A connection that has not proven anything.
+/// A connection whose other end has proven nothing yet.
 struct Unproven {
     task: AbortHandle,
     is_proven: Arc<AtomicBool>,
@@ -75,7 +75,7 @@ impl Unproven {
     }
 }
 
-/// Takes contexts for ever.
+/// Takes contexts forever.
 pub async fn listen(listener: TcpListener, keys: Keys, control: Arc<Control>) {
     let places = Arc::new(Places {
         proven: Semaphore::new(PROVEN_MAX),
@@ -85,7 +85,7 @@ pub async fn listen(listener: TcpListener, keys: Keys, control: Arc<Control>) {
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
-            // Who has called hung up at once, as anybody can.
+            // The caller hung up at once, as anybody can.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
             Err(error) => {
                 tracing::warn!("cannot accept a connection of another daemon: {error}");
@@ -112,13 +112,13 @@ pub async fn listen(listener: TcpListener, keys: Keys, control: Arc<Control>) {
     }
 }
 
-/// What connections share.
+/// Limits that all connections share.
 struct Places {
     proven: Semaphore,
     coming: Semaphore,
 }
 
-/// What a connection is served with.
+/// The task that serves one connection.
 struct Taker {
     from: SocketAddr,
     keys: Keys,
@@ -130,7 +130,7 @@ struct Taker {
 impl Taker {
     async fn run(self, stream: TcpStream) {
         if let Err(error) = self.serve(stream).await {
-            // Anybody can make such lines, so they are not for every log.
+            // Anybody can cause such lines, so they are not for every log.
             tracing::debug!("{}: a handover ended: {error}", self.from);
         }
     }
@@ -160,7 +160,7 @@ impl Taker {
         sealed.say(&answer.encode()).await
     }
 
-    /// What is said in the end; a refusal is a sentence.
+    /// Takes a context, and returns the final answer; a refusal is a sentence.
     async fn take(
         &self,
         sealed: &mut Sealed,
@@ -198,5 +198,5 @@ async fn receive(sealed: &mut Sealed, incoming: &mut Incoming) -> io::Result<()>
     Ok(())
 }
 
-// Four of the longest are what a host's memory is asked for beside those that are kept.
+// The most that contexts under way can take of the host's memory, besides those that are kept.
 const _: () = assert!(COMING_MAX * CONTEXT_BYTES_MAX <= 1 << 30);

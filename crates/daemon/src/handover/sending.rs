@@ -1,7 +1,7 @@
 //! The source's side: a connection for each question and each context.
 //!
-//! None is kept while the memory is copied, which may take hours: what a firewall or the other daemon's restart would end
-//! meanwhile is opened when it is needed, at the price of two round trips.
+//! No connection is kept while the memory is copied, which may take hours: a firewall or a restart of the other daemon
+//! could end it. It is opened when it is needed, at the price of two round trips.
 
 use std::io;
 use std::net::SocketAddr;
@@ -71,7 +71,7 @@ async fn connect(keys: &Keys, address: SocketAddr) -> Result<Sealed, String> {
     let mut stream = connected
         .unwrap_or_else(|elapsed| Err(elapsed.into()))
         .map_err(interrupted)?;
-    // Small messages that wait for an answer.
+    // The messages are small and wait for answers.
     stream.set_nodelay(true).map_err(interrupted)?;
     let (call, hello) = Call::begin(keys).ok_or("the system has no random numbers")?;
     let answer = async {
@@ -83,7 +83,7 @@ async fn connect(keys: &Keys, address: SocketAddr) -> Result<Sealed, String> {
     Ok(Sealed { stream, session })
 }
 
-/// A connection whose other end expects the context.
+/// Opens a connection, and checks that its other end expects the context.
 async fn open(keys: &Keys, address: SocketAddr, request: &Request) -> Result<Sealed, String> {
     let mut sealed = connect(keys, address).await?;
     let answer = async {

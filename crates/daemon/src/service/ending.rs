@@ -1,4 +1,4 @@
-//! The daemon's end, which no thread that stands still holds up.
+//! The daemon's end, which no stuck thread holds up.
 
 use std::future::Future;
 use std::io;
@@ -18,19 +18,19 @@ use super::ServiceError;
 /// How long the threads may take to end.
 const END_MAX: Duration = Duration::from_millis(300);
 
-/// How long they may take to free what they have; the kernel frees it otherwise.
+/// How long the threads may take to free what they own; the kernel frees it otherwise.
 const FREE_MAX: Duration = Duration::from_millis(300);
 
-/// The daemon shall end.
+/// Completes when the daemon is to end.
 pub(super) type Ending = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// SIGTERM and SIGINT. The first one ends the daemon; the second one does so at once.
+/// SIGTERM and SIGINT. The first signal ends the daemon in order, the second one at once.
 pub(super) struct StopSignals {
     came: watch::Receiver<bool>,
 }
 
 impl StopSignals {
-    /// Handlers stand before the daemon says it is ready, so that an early signal ends it cleanly.
+    /// Installs the handlers before the daemon says that it is ready, so that an early signal ends it cleanly.
     pub(super) fn new() -> io::Result<Self> {
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
@@ -39,7 +39,7 @@ impl StopSignals {
         Ok(Self { came })
     }
 
-    /// The first one.
+    /// Completes at the first signal.
     pub(super) fn first(&self) -> Ending {
         let mut came = self.came.clone();
         Box::pin(async move {
@@ -65,8 +65,8 @@ async fn take(mut terminate: Signal, mut interrupt: Signal, came: watch::Sender<
     std::process::exit(1);
 }
 
-/// SIGHUP, if another worker would go on for this one. Else it is told and ignored: who reloads a service does not mean
-/// to end its connections.
+/// Waits for SIGHUP, if another worker would go on for this one. Otherwise SIGHUP is logged and ignored: reloading a
+/// service is not meant to end its connections.
 pub(super) async fn hang_up(is_kept: bool) {
     let mut came = match signal(SignalKind::hangup()) {
         Ok(came) => came,
@@ -87,7 +87,7 @@ pub(super) async fn hang_up(is_kept: bool) {
     std::future::pending().await
 }
 
-/// The name of the thread that ends first.
+/// Returns the name of the thread that ends first.
 pub(super) async fn first_end(vitals: &[Arc<Vital>]) -> String {
     let (first, mut ended) = tokio::sync::mpsc::channel(1);
     for vital in vitals {
@@ -130,7 +130,7 @@ pub(super) async fn end(
     }
 }
 
-/// A sentence about those that do not end.
+/// Describes the threads that do not end.
 async fn stuck(vitals: &[Arc<Vital>]) -> String {
     let mut names = Vec::new();
     for vital in vitals {

@@ -1,4 +1,4 @@
-//! Clients whose interrupts make the shard wait: they lose their connections, and others are served.
+//! Clients whose interrupts would make the shard wait: they lose their connections, and others are served.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -11,7 +11,7 @@ use rustix::io::write;
 use crate::daemon::{Daemon, PATIENCE, adapters};
 use crate::vmm::Vmm;
 
-/// One that the device has, made to block afterwards, and full.
+/// Gives the device an interrupt that blocks afterwards, and is full.
 fn blocking(vmm: &mut Vmm) -> OwnedFd {
     let interrupt = eventfd(0, EventfdFlags::empty()).unwrap();
     vmm.wire(&interrupt);
@@ -20,7 +20,7 @@ fn blocking(vmm: &mut Vmm) -> OwnedFd {
     interrupt
 }
 
-/// Waits until the daemon lets it in.
+/// Waits until the daemon lets the client in.
 fn come_again(daemon: &Daemon) -> Vmm {
     let deadline = Instant::now() + PATIENCE;
     loop {

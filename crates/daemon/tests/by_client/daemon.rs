@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use vrdma_api::{Adapter, AdapterStats, Name, paths};
 use vrdma_api_client::{Client, Error, Method};
 
-/// A busy machine does all of it sooner.
+/// Limit for everything here; even a busy machine is faster.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) struct Daemon {
@@ -21,13 +21,13 @@ pub(super) struct Daemon {
     pub(super) client: Client,
 }
 
-/// Two ends of a tunnel that nobody listens at.
+/// Returns two ends of a tunnel at which nobody listens.
 pub(super) fn free_ends() -> [SocketAddr; 2] {
     let sockets = [0, 1].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
     sockets.map(|socket| socket.local_addr().unwrap())
 }
 
-/// A tunnel from the first end to the second.
+/// Configures a tunnel from the first end to the second.
 pub(super) fn tunnel([ours, theirs]: [SocketAddr; 2]) -> String {
     format!(
         "[[uplink]]\nname = \"up\"\nkind = \"tunnel\"\nlisten = \"{ours}\"\n\
@@ -35,7 +35,7 @@ pub(super) fn tunnel([ours, theirs]: [SocketAddr; 2]) -> String {
     )
 }
 
-/// Adapters `vm1` and `vm2` in one port group; those that are away wait for their VMs.
+/// Configures adapters `vm1` and `vm2` in one port group; those that are away wait for their VMs.
 pub(super) fn adapters(names: &[(u8, bool)]) -> String {
     let mut text = "[[portgroup]]\nname = \"blue\"\nvni = 7\n".to_owned();
     for (number, away) in names {
@@ -81,7 +81,7 @@ impl Daemon {
         line.unwrap_or_else(|| panic!("no line says {what}"))
     }
 
-    /// Ends the worker; the next one is ready when this returns.
+    /// Kills the worker; the next one is ready when this returns.
     pub(super) fn kill_worker(&mut self) {
         let keeper = self.child.id();
         let children = format!("/proc/{keeper}/task/{keeper}/children");
@@ -96,7 +96,7 @@ impl Daemon {
         self.folder.path().join("run").join(file)
     }
 
-    /// For a request that takes as long as the test wants.
+    /// Returns a client for a request that takes as long as the test wants.
     pub(super) fn another_client(&self) -> Client {
         Client::new(self.client.socket()).unwrap()
     }
@@ -122,7 +122,7 @@ impl Daemon {
         adapter.away
     }
 
-    /// Until the daemon has heard that its client is gone.
+    /// Waits until the adapter has this state: the daemon hears a little later that its client is gone.
     pub(super) fn await_state(&self, number: u8, state: &str) {
         let deadline = Instant::now() + PATIENCE;
         while self.state(number) != state {
@@ -130,7 +130,7 @@ impl Daemon {
         }
     }
 
-    /// The control plane follows what shards have noticed.
+    /// Waits until the adapter is away, or here: the control plane follows what shards have noticed.
     pub(super) fn await_away(&self, number: u8, away: bool) {
         let deadline = Instant::now() + PATIENCE;
         while self.is_away(number) != away {
@@ -141,7 +141,7 @@ impl Daemon {
         }
     }
 
-    /// What the next daemon will find.
+    /// Reads the file that the next daemon will find.
     pub(super) fn locations(&self) -> String {
         fs::read_to_string(self.folder.path().join("run/locations")).unwrap()
     }

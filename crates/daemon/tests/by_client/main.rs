@@ -1,11 +1,12 @@
-//! VMs whose own client takes the adapter along, by messages of vfio-user: a driver, scripted clients, and daemons.
+//! VMs whose own client moves the adapter, by messages of vfio-user: a driver, scripted clients, and daemons.
 //!
 //! ```text
 //!   driver of a guest ── memory (memfd) ──┐
 //!        │ doorbells                      ├── vrdmad
 //!   Vmm ─┴── vfio-user: MIG_DATA, states ─┘
 //! ```
-//! Devices and their connections are made in this process. They come to the first daemon as they go to the second one.
+//! Devices and their connections are made in this process. They come to the first daemon in the same way as to the
+//! second one.
 
 mod blocking;
 mod daemon;
@@ -28,13 +29,13 @@ use vrdma_vfio_user::migration::State;
 use daemon::{Daemon, PATIENCE, adapters, free_ends, name, tunnel};
 use vmm::Vmm;
 
-/// Bytes of a message: several pages, and not whole ones.
+/// Bytes of a message: several pages, and not a whole number of them.
 const LENGTH: u32 = 20_000;
 
 /// 4.096 us * 2^18 = 1 s: a VM may stand still that long, eight times.
 const TIMEOUT: u8 = 18;
 
-/// A guest with its end of the connection, and who runs it.
+/// A guest with its end of the connection, and its vfio-user client.
 struct Vm {
     guest: Guest,
     end: End,
@@ -48,7 +49,7 @@ fn config(number: u8) -> DeviceConfig {
     }
 }
 
-/// Two connected guests, whose devices are still in this process.
+/// Makes two connected guests, whose devices are still in this process.
 fn guests() -> [(Guest, End); 2] {
     let mut fabric = Fabric::new();
     let numbers = [1, 2].map(|number| fabric.add_with(config(number)));
@@ -56,7 +57,7 @@ fn guests() -> [(Guest, End); 2] {
     for (own, peer) in [(0, 1), (1, 0)] {
         let connection = Connection::to(ends[peer].qp.qpn, fabric[peer].gid());
         let attributes = connection.attributes();
-        // What the guest's kernel has asked the network for.
+        // The address that the guest's kernel has resolved.
         let ah_attr = AddressAttributes {
             dmac: fabric[peer].mac().0,
             ..attributes.ah_attr
@@ -82,7 +83,7 @@ fn guests() -> [(Guest, End); 2] {
     [(fabric.take(0), a), (fabric.take(1), b)]
 }
 
-/// The data of a device in this process, which does nothing any more.
+/// Returns the data of a device in this process, which does nothing afterwards.
 fn data_of(guest: &mut Guest) -> Vec<u8> {
     let records = guest.device.freeze();
     let context = Context {
@@ -94,7 +95,7 @@ fn data_of(guest: &mut Guest) -> Vec<u8> {
 }
 
 impl Vm {
-    /// The guest of this number goes on at a daemon.
+    /// Has the guest of this number go on at a daemon.
     fn arrive(daemon: &Daemon, number: u8, guest: Guest, end: End, data: &[u8]) -> Self {
         let mut vmm = Vmm::connect(&daemon.socket(number));
         vmm.map(&guest.ram.fd().unwrap(), guest.ram.bytes());
@@ -126,7 +127,7 @@ impl Vm {
         self.vmm.ring_recv(&self.end.qp);
     }
 
-    /// The next completion.
+    /// Waits for the next completion.
     fn await_completion(&mut self, queue: fn(&End) -> &Cq) -> Completion {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -158,14 +159,14 @@ impl Vm {
         self.end.buffer.write(&self.guest.ram, offset, &bytes);
     }
 
-    /// Its memory by pages, without the empty ones.
+    /// Returns the VM's memory by pages, without empty ones.
     fn memory(&self) -> BTreeMap<u64, Vec<u8>> {
         let pages = self.guest.save_ram().pages().into_iter();
         pages.map(|page| (page.address, page.bytes)).collect()
     }
 }
 
-/// A message each way, one of them a WRITE; both arrive whole.
+/// Sends a message each way, one of them a WRITE; both arrive whole.
 fn talk([a, b]: [&mut Vm; 2], id: u64) {
     let seed = id as u8;
     a.fill(0, seed);
@@ -189,7 +190,7 @@ fn refused(outcome: Result<Vec<u8>, Error>, expected: &str) {
     }
 }
 
-/// What a peer writes while pages are logged, and what it writes while the VM stands still.
+/// Peers write to the VM while pages are logged and while it stands still, and nothing is lost.
 #[test]
 fn a_vm_goes_to_another_daemon_with_its_connections() {
     let [here, there] = free_ends();
@@ -208,7 +209,7 @@ fn a_vm_goes_to_another_daemon_with_its_connections() {
     }
     assert!(copied == end, "the log has all that the device wrote");
 
-    // A WRITE to who stands still waits.
+    // A WRITE to a VM that stands still waits.
     b.fill(0, 0x77);
     let (address, key) = a.end.remote(u64::from(LENGTH));
     b.post(&SendWork::write(3, address, key).sge(b.end.sge(0, LENGTH)));
@@ -235,7 +236,7 @@ fn a_vm_goes_to_another_daemon_with_its_connections() {
     assert!(target.locations().contains("\"away\":false"));
 }
 
-/// A copy of `a`'s memory from the beginning of the log, after which only its device writes.
+/// Copies `a`'s memory when the log begins; afterwards only its device writes.
 fn written_while_logged(a: &mut Vm, b: &mut Vm) -> BTreeMap<u64, Vec<u8>> {
     a.receive(2, 0);
     a.vmm.start_logging().unwrap();
@@ -249,7 +250,7 @@ fn written_while_logged(a: &mut Vm, b: &mut Vm) -> BTreeMap<u64, Vec<u8>> {
     copied
 }
 
-/// The guest with a copy of its memory. Its device is none that does anything.
+/// Returns the guest with a copy of its memory. Its device stays frozen.
 fn copy_of(mut guest: Guest, data: &[u8]) -> Guest {
     let context = Context::decode(data).unwrap();
     let mut moved = Guest::new(config(1), Clock::default()).unwrap();
@@ -268,7 +269,7 @@ fn a_vm_that_stays_goes_on_where_it_stopped() {
     let data = a.vmm.read_data();
     a.vmm.set(State::Running).unwrap();
     talk([&mut a, &mut b], 2);
-    // What it would go on with elsewhere is another state now, and this one is that of a VM which has stayed.
+    // The state to go on with elsewhere is a newer one now: the first data is from before the VM went on here.
     a.vmm.set(State::StopCopy).unwrap();
     assert_ne!(a.vmm.read_data(), data);
     a.vmm.set(State::Running).unwrap();
@@ -296,7 +297,7 @@ fn only_a_device_that_nobody_uses_takes_the_state_of_its_own_kind() {
         assert_eq!(daemon.state(1), "reset");
     }
     vmm.load(&data).unwrap();
-    // It has one already.
+    // The device has data already.
     assert_eq!(vmm.set(State::Resuming), Err(Errno::BUSY));
     vmm.set(State::Running).unwrap();
     assert_eq!(daemon.state(1), "active");
@@ -324,7 +325,7 @@ fn who_has_begun_to_migrate_an_adapter_has_it() {
     assert_eq!(vmm.start_logging(), Err(Errno::INVAL));
     refused(daemon.post(&paths::track(&one)), CLIENT);
     refused(daemon.post(&paths::resend(&one)), "is not tracked");
-    // Memory that is taken away takes its log along.
+    // Memory that is unmapped takes its log with it.
     vmm.unmap(bytes);
     assert_eq!(vmm.written(bytes), Err(Errno::INVAL));
     vmm.map(&guest.ram.fd().unwrap(), bytes);
@@ -338,7 +339,7 @@ fn who_has_begun_to_migrate_an_adapter_has_it() {
     assert_eq!(daemon.state(1), "frozen");
 }
 
-/// Its client finds it as it left it; its data ends with the worker.
+/// After a crash of the worker, its client finds the device as it left it; the device's data ends with the worker.
 #[test]
 fn a_stopped_device_stands_still_for_the_next_worker() {
     let mut daemon = Daemon::start("supervise = true\n", &adapters(&[(1, false), (2, false)]));

@@ -1,4 +1,4 @@
-//! What an adapter has written, and its VM's client is told of, to send it by itself.
+//! Pages that an adapter has written: the daemon tells the VM's client, which sends them itself.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -14,13 +14,13 @@ use crate::daemon::{Daemon, adapters, name};
 use crate::vmm::Write;
 use crate::{LENGTH, Vm, refused, talk};
 
-/// Messages to places of their own.
+/// Messages, each to a place of its own.
 const MESSAGES: u64 = 3;
 
-/// Then another worker may go on with the connection, and fewer pages are told at a time.
+/// With this, another worker may go on with the connection, and the client is told of fewer pages at a time.
 const SUPERVISED: &str = "supervise = true\n";
 
-/// Two VMs, one of which is tracked, has been written to, and stands still; and its memory from before.
+/// Two VMs, and the memory of the first one from before: it is tracked, has been written to, and stands still.
 struct Scene {
     daemon: Daemon,
     a: Vm,
@@ -60,7 +60,7 @@ impl Scene {
         written.bytes / PAGE
     }
 
-    /// Has the client told, which does as `client` says.
+    /// Has the client told of the pages, and runs `client` on its side.
     fn resend<T>(&mut self, client: impl FnOnce(&Daemon, &mut Vm) -> T) -> (Resent, T) {
         let Self { daemon, a, .. } = self;
         let daemon = &*daemon;
@@ -74,7 +74,7 @@ impl Scene {
 
 type Resent = Result<Vec<u8>, Error>;
 
-/// All that it is told of so many pages, each of which `hears` takes.
+/// Collects the writes for this many pages, each taken by `hears`.
 fn hear(pages: u64, mut hears: impl FnMut() -> Write) -> Vec<Write> {
     let mut left = pages;
     let more = std::iter::from_fn(|| {
@@ -128,7 +128,7 @@ fn the_adapter_does_not_go_on_before_the_client_has_answered() {
         let all = hear(pages, || a.vmm.hear_write());
         refused(daemon.post(&paths::thaw(&name(1))), "thaw it in a moment");
         all.iter().for_each(|write| a.vmm.answer_write(write, 0));
-        // Until it has heard them.
+        // Retried until the daemon has heard the answers.
         while daemon.post(&paths::thaw(&name(1))).is_err() {}
     });
     refused(resent, "was thawed");
@@ -153,7 +153,7 @@ fn a_client_that_refuses_or_leaves_is_told_of() {
     refused(resent, "Connection reset");
 }
 
-/// The client may still write old bytes for a worker that has crashed.
+/// After a crash the client may still write old bytes for the previous worker, so the next one waits.
 #[test]
 fn the_next_worker_waits_for_the_answers_to_the_one_before() {
     let mut scene = Scene::new(SUPERVISED);

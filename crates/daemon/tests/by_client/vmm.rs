@@ -1,4 +1,4 @@
-//! A client of vfio-user as far as a migration goes.
+//! A vfio-user client, as far as migration needs it.
 
 use std::io::{ErrorKind, IoSlice, Read, Write as _};
 use std::mem::MaybeUninit;
@@ -30,13 +30,13 @@ const EVENTFD: u32 = 1 << 2;
 const TRIGGER: u32 = 1 << 5;
 const MSIX: u32 = 2;
 
-/// Regions of the device.
+/// Numbers of the device's regions.
 const DOORBELLS: u32 = 2;
 
-/// Bytes of a piece of data.
+/// Bytes of one piece of device data.
 const PIECE: usize = 1000;
 
-/// What the device asks its client to write.
+/// A write that the device asks its client to do.
 pub(super) struct Write {
     id: [u8; 2],
     pub(super) address: u64,
@@ -61,12 +61,12 @@ fn longs(longs: &[u64]) -> Vec<u8> {
 }
 
 impl Vmm {
-    /// One that has greeted.
+    /// Connects a client that has greeted.
     pub(super) fn connect(socket: &Path) -> Self {
         Self::try_connect(socket).expect("the daemon hung up")
     }
 
-    /// The same; `None` if the daemon hangs up at once.
+    /// The same, but `None` if the daemon hangs up at once.
     pub(super) fn try_connect(socket: &Path) -> Option<Self> {
         let socket = UnixStream::connect(socket).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -111,7 +111,7 @@ impl Vmm {
         [&self.id.to_le_bytes(), &code, &*size, payload].concat()
     }
 
-    /// The next request of the device, which is to write memory.
+    /// Receives the device's next request, which is to write memory.
     pub(super) fn hear_write(&mut self) -> Write {
         let (head, payload) = self.message_of_peer();
         assert_eq!(head[2..4], (Command::DmaWrite as u16).to_le_bytes());
@@ -124,7 +124,7 @@ impl Vmm {
         }
     }
 
-    /// It was done, or was not.
+    /// Answers that the write was done, or was not.
     pub(super) fn answer_write(&mut self, write: &Write, error: u32) {
         const REPLY: u32 = 1;
         const ERROR: u32 = 1 << 5;
@@ -136,7 +136,7 @@ impl Vmm {
         self.socket.write_all(&message).unwrap();
     }
 
-    /// Waits for an answer or the end of the connection; whether it is the end.
+    /// Waits for an answer or the end of the connection. Returns whether it is the end.
     fn is_hung_up(&self) -> bool {
         let mut byte = [0];
         let peeked = rustix::net::recv(&self.socket, &mut byte, RecvFlags::PEEK);
@@ -149,12 +149,12 @@ impl Vmm {
         }
     }
 
-    /// Leaves.
+    /// Hangs up.
     pub(super) fn hang_up(&self) {
         self.socket.shutdown(Shutdown::Both).unwrap();
     }
 
-    /// Reads what there is until the connection ends.
+    /// Reads and drops input until the connection ends.
     pub(super) fn await_end(mut self) {
         let end = self.socket.read_to_end(&mut Vec::new());
         let is_end = end.map_err(|error| error.kind());
@@ -173,7 +173,7 @@ impl Vmm {
         }
     }
 
-    /// Header and payload.
+    /// Receives a message of the peer: header and payload.
     fn message_of_peer(&mut self) -> ([u8; 16], Vec<u8>) {
         let mut head = [0; 16];
         self.socket.read_exact(&mut head).unwrap();
@@ -201,7 +201,7 @@ impl Vmm {
         wired.unwrap();
     }
 
-    /// Has the device raise its first interrupt, and waits for no answer.
+    /// Has the device raise its first interrupt, without waiting for an answer.
     pub(super) fn say_trigger(&mut self) {
         let payload = words(&[20, NO_DATA | TRIGGER, MSIX, 0, 1]);
         let message = self.message(Command::DeviceSetIrqs, &payload);
@@ -212,12 +212,12 @@ impl Vmm {
         self.ask(Command::DeviceReset, &[]).unwrap();
     }
 
-    /// Work was added to a send ring.
+    /// Rings the doorbell of a send ring.
     pub(super) fn ring_send(&mut self, qp: &Qp) {
         self.ring(qp, QpFlags::SEND);
     }
 
-    /// Work was added to a receive ring.
+    /// Rings the doorbell of a receive ring.
     pub(super) fn ring_recv(&mut self, qp: &Qp) {
         self.ring(qp, QpFlags::RECV);
     }
@@ -251,7 +251,7 @@ impl Vmm {
         self.feature(SET | LOGGING_START, 24, &data).map(drop)
     }
 
-    /// Pages that the device wrote, by their address.
+    /// Returns the addresses of pages that the device wrote.
     pub(super) fn written(&mut self, bytes: u64) -> Result<Vec<u64>, Errno> {
         let pages = bytes / PAGE;
         let data = longs(&[RAM_BASE, bytes, PAGE]);
@@ -263,7 +263,7 @@ impl Vmm {
         Ok(written.map(|page| RAM_BASE + page * PAGE).collect())
     }
 
-    /// All of the device's data.
+    /// Reads all of the device's data.
     pub(super) fn read_data(&mut self) -> Vec<u8> {
         let mut data = Vec::new();
         loop {
@@ -285,7 +285,7 @@ impl Vmm {
         Ok(())
     }
 
-    /// Becomes a device whose data this is, and stands still.
+    /// Loads the device with this data; it stands still afterwards.
     pub(super) fn load(&mut self, data: &[u8]) -> Result<(), Errno> {
         self.set(State::Resuming)?;
         self.write_data(data)?;

@@ -5,13 +5,13 @@ use std::path::Path;
 use vrdma_inventory::AdapterSpec;
 use vrdma_inventory::Inventory;
 
-/// How many shards serve the adapters: the tests are run with one and with several.
+/// Number of shards that serve the adapters: the tests are run with one and with several.
 pub(crate) fn shards() -> u16 {
     let given = std::env::var("VRDMA_TEST_SHARDS");
     given.map_or(1, |count| count.parse().unwrap())
 }
 
-/// Adapters of processes `c0`, `c1`, … in one port group, at 10.0.0.1, 10.0.0.2, …
+/// Describes adapters of processes `c0`, `c1`, … in one port group, at 10.0.0.1, 10.0.0.2, …
 pub(crate) fn specs(count: u8, folder: &Path) -> Vec<AdapterSpec> {
     use vrdma_api::Origin::Config;
     let mut inventory = Inventory::new(folder, 1);

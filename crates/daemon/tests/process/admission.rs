@@ -1,4 +1,4 @@
-//! Users find and open the adapters that are theirs to use, and no others.
+//! Users find and open the adapters that they may use, and no others.
 
 use std::fs::Permissions;
 use std::os::fd::AsFd;
@@ -23,11 +23,11 @@ use crate::client::{Client, Host, assert_works, errno, hello, pair};
 use crate::memory::own_memory;
 use crate::quotas::NOBODY;
 
-/// A connection of another user. Only root can do that.
+/// Connects as another user. Only root can do that.
 pub(crate) fn connect_as(path: &Path, uid: u32) -> Connection {
     let open = Permissions::from_mode(0o755);
     std::fs::set_permissions(path.parent().unwrap(), open).unwrap();
-    // A thread has a user of its own, which the kernel looks at when it connects.
+    // Each thread has a user of its own, and the kernel looks at that of the thread that connects.
     let path = path.to_owned();
     let connect = move || {
         let (uid, root) = (Uid::from_raw(uid), Uid::ROOT);
@@ -46,13 +46,13 @@ pub(crate) fn admit(host: &Host, adapter: u32, uid: u32) {
     host.handle.admit(PortId(adapter), admitted);
 }
 
-/// The socket of one adapter.
+/// Returns the path of an adapter's own socket.
 fn own_path(host: &Host, number: u8) -> PathBuf {
     host.path()
         .with_file_name(format!("c{number}.process.sock"))
 }
 
-/// Only root can be another user.
+/// Whether this process can act as another user: only root can.
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -85,7 +85,7 @@ fn programs_that_come_before_the_adapters_find_all_of_them() {
         listed(&connection)
     });
     connected.recv().unwrap();
-    // A shard that accepted clients by now would have done so when it has answered this.
+    // A shard that already accepted clients would have accepted this one before it answers.
     block_on(host.handle.snapshot());
     host.furnish(3);
     assert_eq!(early.join().unwrap(), ["c0", "c1", "c2"]);
@@ -206,7 +206,7 @@ fn the_socket_of_an_adapter_goes_with_it_and_admits_who_is_named() {
     if !is_root() {
         return;
     }
-    // Whoever gets in although the file lets nobody in is asked for.
+    // A user who can open the socket despite its mode is still checked.
     let open = Permissions::from_mode(0o666);
     std::fs::set_permissions(own_path(&host, 0), open).unwrap();
     let stranger = connect_as(&own_path(&host, 0), NOBODY);

@@ -1,4 +1,4 @@
-//! Another process: this test program once more, in one of the parts below.
+//! A second process: this test program again, in one of the roles below.
 //!
 //! ```text
 //!   test ── starts ──► child ── one line: what the test has to know ──► test
@@ -15,16 +15,16 @@ use crate::hostile::villain;
 use crate::stalling::late;
 use crate::{fast, quotas, stalling, stopped};
 
-/// Which part a child plays.
+/// Variable with the role of a child.
 const PART: &str = "VRDMA_TEST_PART";
-/// Where it finds the daemon.
+/// Variable with the path of the daemon's socket.
 const SOCKET: &str = "VRDMA_TEST_SOCKET";
-/// A file that it uses.
+/// Variable with the path of a file for the child.
 const FILE: &str = "VRDMA_TEST_FILE";
-/// Begins the lines that are meant for the test: its harness writes lines too.
+/// Prefix of lines meant for the test: the child's test harness writes lines too.
 const MARK: &str = "child: ";
 
-/// Ends with its owner.
+/// A child process, which ends with this value.
 pub(crate) struct Child {
     process: std::process::Child,
     input: Option<ChildStdin>,
@@ -36,14 +36,14 @@ impl Child {
         Self::begin(Command::new(std::env::current_exe().unwrap()), part, socket)
     }
 
-    /// With a file, in the namespaces of this process.
+    /// Starts a child with a file, in the namespaces of this process.
     pub(crate) fn start_with(part: &str, socket: &Path, file: &Path) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.env(FILE, file);
         Self::begin(command, part, socket)
     }
 
-    /// In a user and a mount namespace of its own, where it is root.
+    /// Starts a child in a user and a mount namespace of its own, where it is root.
     pub(crate) fn start_apart(part: &str, socket: &Path) -> Self {
         let mut command = Command::new("unshare");
         command.args(["--user", "--map-root-user", "--mount", "--"]);
@@ -51,7 +51,7 @@ impl Child {
         Self::begin(command, part, socket)
     }
 
-    /// In a PID namespace of its own, as in a container. Only root can do that.
+    /// Starts a child in a PID namespace of its own, as in a container. Only root can do that.
     pub(crate) fn start_contained(part: &str, socket: &Path) -> Self {
         let mut command = Command::new("unshare");
         command.args(["--pid", "--fork", "--kill-child", "--"]);
@@ -84,7 +84,7 @@ impl Child {
         Pid::from_child(&self.process)
     }
 
-    /// The next line for the test, as numbers.
+    /// Reads the child's next line for the test, as numbers.
     pub(crate) fn numbers(&mut self) -> Vec<u64> {
         let mut line = String::new();
         while !line.contains(MARK) {
@@ -105,7 +105,7 @@ impl Child {
         writeln!(self.input.as_mut().unwrap(), "{number}").unwrap();
     }
 
-    /// Returns once it stands still.
+    /// Stops the child, and returns once it stands still.
     pub(crate) fn stop(&self) {
         kill_process(self.pid(), Signal::STOP).unwrap();
         let status = waitpid(Some(self.pid()), WaitOptions::UNTRACED).unwrap();
@@ -124,20 +124,20 @@ impl Drop for Child {
     }
 }
 
-/// Says something to the test.
+/// Sends numbers to the test.
 pub(crate) fn say(numbers: &[u64]) {
     let words: Vec<_> = numbers.iter().map(u64::to_string).collect();
     println!("\n{MARK}{}", words.join(" "));
 }
 
-/// What the test says next; `None` when it has nothing more to say.
+/// Receives the test's next number; `None` at the end.
 pub(crate) fn listen() -> Option<u64> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
     line.trim().parse().ok()
 }
 
-/// The file that it was started with.
+/// Returns the file that the child was started with.
 pub(crate) fn file() -> PathBuf {
     PathBuf::from(std::env::var_os(FILE).unwrap())
 }
@@ -148,7 +148,7 @@ fn plays_its_part() {
     let Ok(part) = std::env::var(PART) else {
         return;
     };
-    // The test may be killed while a thread of it waits for this process.
+    // The test may be killed while one of its threads waits for this process.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
     let socket = PathBuf::from(std::env::var_os(SOCKET).unwrap());
     match part.as_str() {
@@ -164,7 +164,7 @@ fn plays_its_part() {
     }
 }
 
-/// Tells where a number and a buffer are, and waits.
+/// Sends the addresses of a number and a buffer, and waits.
 fn lends_its_memory() {
     let number = Box::new(0x1234_5678u64);
     let buffer = vec![7u8; 1 << 16];

@@ -1,4 +1,4 @@
-//! A client of the process socket, as libibverbs would be one.
+//! A client of the process socket, in place of libibverbs.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -22,15 +22,15 @@ use crate::enclosed::{completion_queue, put_in_place};
 pub(crate) use crate::host::Host;
 use crate::memory::own_memory;
 
-/// Nothing here takes longer than a retry time-out or two.
+/// Limit for everything here: nothing takes longer than a few retry time-outs.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Of all datagram queue pairs here.
+/// Queue key of all datagram queue pairs here.
 pub(crate) const QKEY: u32 = 0x1111;
 
 const NONCE: u64 = 0x6e6f_6e63_652e_2e2e;
 
-/// All rights.
+/// All access rights.
 pub(crate) const ALL_RIGHTS: u32 = 15;
 
 /// An open context with a protection domain.
@@ -39,7 +39,7 @@ pub(crate) struct Client {
     pub(crate) ringer: Ringer,
     pub(crate) events: OwnedFd,
     pub(crate) pd: u32,
-    /// If the hello asked for them.
+    /// The page of grants, if the hello asked for it.
     pub(crate) grants: Option<Page>,
     number: u8,
 }
@@ -75,17 +75,17 @@ impl Client {
         Self::open_at(&host.path(), number)
     }
 
-    /// A client of the daemon behind a socket.
+    /// Opens a client of the daemon behind a socket.
     pub(crate) fn open_at(socket: &Path, number: u8) -> Self {
         Self::open_with(socket, hello(number), own_memory(), number)
     }
 
-    /// With memory that the hello describes.
+    /// Opens a client with memory that the hello describes.
     pub(crate) fn open_with(socket: &Path, hello: Hello, memory: OwnedFd, number: u8) -> Self {
         Self::over(Connection::open(socket).unwrap(), hello, memory, number)
     }
 
-    /// As another user. Only root can do that.
+    /// Opens a client as another user. Only root can do that.
     pub(crate) fn open_as(host: &Host, number: u8, uid: u32) -> Self {
         let connection = connect_as(&host.path(), uid);
         Self::over(connection, hello(number), own_memory(), number)
@@ -155,7 +155,7 @@ impl Client {
         }
     }
 
-    /// One whose completions go to that completion queue.
+    /// Creates a queue pair whose completions go to that completion queue.
     pub(crate) fn queue_pair(&self, qp_type: u32, cq: u32) -> Answer<QpReply> {
         let capacity = QpCapacity {
             max_send_wr: 16,
@@ -185,12 +185,12 @@ impl Client {
         self.call(&request).unwrap();
     }
 
-    /// RESET to RTS, towards a queue pair of adapter `peer`.
+    /// Takes a queue pair from RESET to RTS, towards a queue pair of adapter `peer`.
     pub(crate) fn connect(&self, queues: &Queues, peer: u8, number: u32, terms: Terms) {
         self.connect_pair(&queues.reply, peer, number, terms);
     }
 
-    /// The same of one without rings here.
+    /// The same for a queue pair without rings here.
     pub(crate) fn connect_pair(&self, queues: &QpReply, peer: u8, number: u32, terms: Terms) {
         let mut dgid = [0; 16];
         dgid[10..].copy_from_slice(&[0xff, 0xff, 10, 0, 0, peer + 1]);
@@ -235,7 +235,7 @@ impl Client {
         );
     }
 
-    /// Into the error state.
+    /// Moves a queue pair into the error state.
     pub(crate) fn fail(&self, queues: &Queues) {
         let attributes = QpAttributes {
             state: 6,
@@ -244,7 +244,7 @@ impl Client {
         self.step(&queues.reply, 1, attributes);
     }
 
-    /// A datagram queue pair in RTS.
+    /// Makes a datagram queue pair in RTS.
     pub(crate) fn datagram(&self) -> Queues {
         let queues = self.queues_of(qp_type::UD, 16);
         let plain = QpAttributes {
@@ -281,37 +281,37 @@ impl Client {
     }
 }
 
-/// What queue pairs connect by.
+/// Parameters with which queue pairs connect.
 #[derive(Clone, Copy)]
 pub(crate) struct Terms {
     /// A try takes 4.096 us times two to the power of this.
     pub(crate) timeout: u8,
     /// Tries after the first.
     pub(crate) retry_count: u8,
-    /// The next packet to send, and to receive.
+    /// PSNs of the next packet to send, and of the next one to receive.
     pub(crate) psns: (u32, u32),
 }
 
-/// Thirty milliseconds a try: three are longer than memory that never comes holds up its shard.
+/// Thirty milliseconds a try: all tries together take longer than a shard is held up by memory that never comes.
 pub(crate) const SHORT: Terms = Terms {
     timeout: 13,
     retry_count: 2,
     psns: (0, 0),
 };
 
-/// A second a try, and eight of them.
+/// A second a try, and eight tries.
 pub(crate) const LONG: Terms = Terms {
     timeout: 18,
     retry_count: 7,
     ..SHORT
 };
 
-/// Two connected queue pairs.
+/// Makes two connected queue pairs.
 pub(crate) fn pair(a: &Client, b: &Client) -> (Queues, Queues) {
     connected(a, b, SHORT)
 }
 
-/// Two queue pairs that are connected on these terms.
+/// Makes two queue pairs that are connected on these terms.
 pub(crate) fn connected(a: &Client, b: &Client, terms: Terms) -> (Queues, Queues) {
     let (ours, theirs) = (a.queues(64), b.queues(64));
     a.connect(&ours, b.number(), theirs.reply.qp_num, terms);
@@ -320,12 +320,12 @@ pub(crate) fn connected(a: &Client, b: &Client, terms: Terms) -> (Queues, Queues
 }
 
 impl Queues {
-    /// A completion, if there is one.
+    /// Returns a completion, if there is one.
     pub(crate) fn poll(&mut self) -> Option<Completion> {
         self.cq.poll(|_, message| put_in_place(message))
     }
 
-    /// The next completion.
+    /// Waits for the next completion.
     pub(crate) fn wait(&mut self) -> Completion {
         let begun = Instant::now();
         loop {
@@ -338,7 +338,7 @@ impl Queues {
     }
 }
 
-/// Bytes and their region.
+/// Bytes and the region that covers them.
 pub(crate) struct Memory {
     pub(crate) bytes: Box<[u8]>,
     pub(crate) mr: MrReply,
@@ -359,7 +359,7 @@ impl Memory {
         }
     }
 
-    /// What is there now: written by the daemon, behind the compiler's back.
+    /// Reads the first byte as it is now: the daemon writes it without the compiler's knowledge.
     pub(crate) fn first(&self) -> u8 {
         // SAFETY: the box is alive.
         unsafe { std::ptr::read_volatile(self.bytes.as_ptr()) }
@@ -384,7 +384,7 @@ pub(crate) fn write(wr_id: u64, to: &Memory) -> SendHeader {
     }
 }
 
-/// A message goes through: this pair works.
+/// Sends a message to show that this pair works.
 pub(crate) fn assert_works(a: &Client, b: &Client, queues: &mut (Queues, Queues)) {
     let (from, to) = (Memory::new(a, 0x5a, 3000), Memory::new(b, 0, 3000));
     b.post_recv(&mut queues.1, 1, to.buffer());

@@ -1,4 +1,4 @@
-//! Messages that go with their completions, to a client that puts them in place.
+//! Messages enclosed in their completions, for a client that puts them in place.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -16,14 +16,14 @@ use crate::client::{Client, Host, Memory, QKEY, Queues, hello, pair, send};
 use crate::memory::own_memory;
 use crate::two;
 
-/// A completion queue that was made, and its handle.
+/// Returns a completion queue that was created, and its handle.
 pub(crate) fn completion_queue(made: Answer<CqReply>) -> (CompletionQueue, u32) {
     let area = Area::map(made.fds[0].as_fd(), made.body.bytes as usize).unwrap();
     let queue = CompletionQueue::new(Arc::new(area), made.body.ring).unwrap();
     (queue, made.body.cq)
 }
 
-/// Puts a message where its buffers are: regions have the addresses of this process here.
+/// Puts a message into its buffers: regions have addresses of this process here.
 pub(crate) fn put_in_place(message: &Enclosed<'_>) {
     if message.claim() {
         for piece in message.pieces() {
@@ -34,7 +34,7 @@ pub(crate) fn put_in_place(message: &Enclosed<'_>) {
 }
 
 impl Client {
-    /// One that puts messages in place that completions enclose.
+    /// Opens a client that puts enclosed messages in place.
     pub(crate) fn enclosing_at(socket: &Path, number: u8) -> Self {
         let hello = Hello {
             flags: hello_flag::ENCLOSED,
@@ -45,14 +45,14 @@ impl Client {
 }
 
 impl Memory {
-    /// Peers have no right to it: only messages arrive there.
+    /// Registers memory that peers may not write: only messages arrive there.
     pub(crate) fn for_messages(client: &Client, length: usize) -> Self {
         let bytes = vec![0; length].into_boxed_slice();
         let mr = client.call(&registration(client, &bytes)).unwrap();
         Self { bytes, mr }
     }
 
-    /// What is there now, from an offset on.
+    /// Reads the byte at an offset as it is now.
     fn now(&self, offset: usize) -> u8 {
         let byte = &raw const self.bytes[offset];
         // SAFETY: the box is alive.
@@ -79,7 +79,7 @@ fn registration(client: &Client, bytes: &[u8]) -> RegMr {
     }
 }
 
-/// Two connected clients, of which the second puts its messages in place.
+/// Two connected clients, of which the second puts enclosed messages in place.
 struct Scene {
     _host: Host,
     from: Client,
@@ -100,7 +100,7 @@ impl Scene {
         }
     }
 
-    /// Sends so many bytes into one buffer, until the sender knows that they have arrived.
+    /// Sends a message of this length into one buffer, and waits until the sender knows that it has arrived.
     fn send(&mut self, byte: u8, length: usize, into: Buffer) {
         self.to.post_recv(&mut self.queues.1, byte.into(), into);
         let source = Memory::new(&self.from, byte, length);
@@ -158,7 +158,7 @@ fn a_message_is_there_when_its_region_has_gone() {
     scene.to.call(&DeregMr { mr }).unwrap();
     assert_eq!((memory.now(0), memory.now(19)), (7, 7));
     assert_eq!(other.first(), 0);
-    // The program may use it for something else now, and polling leaves it alone.
+    // The program may use the memory for something else now, and polling leaves it alone.
     let mut memory = memory;
     memory.bytes.fill(1);
     assert_eq!((scene.receive(), scene.receive()), (7, 8));
@@ -199,7 +199,7 @@ fn without_room_messages_are_stored_at_once_and_none_is_lost() {
         let ends = [number * BYTES, (number + 1) * BYTES - 1];
         assert_eq!(ends.map(|at| memory.now(at)), [number as u8 + 1; 2]);
     }
-    // The daemon sees with this one that all are polled.
+    // With this message, the daemon sees that all earlier ones are polled.
     scene.send(98, BYTES, memory.part(0, BYTES as u32));
     scene.send(99, BYTES, memory.part(0, BYTES as u32));
     assert_eq!(memory.first(), 98, "there is room again");

@@ -1,4 +1,4 @@
-//! Grants to reach a peer by oneself: who gets it, and when it ends.
+//! Grants to reach a peer without the daemon: which client gets them, and when they end.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -31,7 +31,7 @@ fn two() -> (Host, Client, Client) {
     (host, a, b)
 }
 
-/// A grant, and the descriptor with it.
+/// Requests a grant; returns it and its descriptor.
 fn reach(client: &Client, queues: &Queues, rkey: u32) -> Result<(Reached, File), CallError> {
     let qp = queues.reply.qp;
     let answer = client.connection.call(&Reach { qp, rkey }, &[])?;
@@ -102,7 +102,7 @@ fn a_grant_for_a_file_leads_to_the_file() {
     assert_eq!(first, [7]);
 }
 
-/// What may only be read is lent to read.
+/// A grant to read lends a descriptor that cannot be written.
 #[test]
 fn rule_p44_a_grant_to_read_does_not_let_write() {
     let (_host, a, b) = two();
@@ -141,7 +141,7 @@ fn rule_p44_a_grant_to_read_does_not_let_write() {
     }
 }
 
-/// The child: a client with a region, as the peer of one of the test's.
+/// The child's role: a client with a region, as the peer of a client of the test.
 pub(crate) fn lends(socket: &Path) {
     let greeting = Hello {
         flags: hello_flag::FAST_LOCAL,
@@ -158,7 +158,7 @@ pub(crate) fn lends(socket: &Path) {
     assert_eq!(child::listen(), None);
 }
 
-/// Whether the child may have grants, and whether one for its region is given.
+/// Returns whether the child may have grants, and the grant for its region if there is one.
 fn lent_by(host: &Host, mut child: Child) -> (bool, Option<Reached>) {
     let a = open(host, 0);
     let queues = a.queues(64);
@@ -250,7 +250,7 @@ fn a_grant_ends_with_region_queue_pair_and_client() {
     let (queues, to) = (pair(&a, &third), Memory::new(&third, 0, 64));
     let (reached, _) = reach(&a, &queues.0, to.mr.rkey).unwrap();
     drop(third);
-    // The daemon has heard of its end once it answers this.
+    // Waits until the daemon has heard of the client's end.
     while host.objects(1)[3] > 3 {
         std::thread::yield_now();
     }
@@ -279,7 +279,7 @@ fn the_end_of_a_region_waits_for_a_copy_but_not_for_ever() {
     );
     page.exit(reached.index);
     b.call(&end).unwrap();
-    // One that never ends its copy, and one that is killed in it.
+    // One client never ends its copy, and the other one is killed during its copy.
     let (never, killed) = (Memory::new(&b, 0, 64), Memory::new(&b, 0, 64));
     begin(&never);
     let third = open(&host, 0);

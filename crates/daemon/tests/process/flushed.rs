@@ -1,4 +1,4 @@
-//! Requests of a queue pair that goes into the error state.
+//! Requests of a queue pair that enters the error state.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,7 +13,7 @@ use crate::{LOC_PROT_ERR, WR_FLUSH_ERR, two};
 /// Sends that are posted at once.
 const SENDS: u64 = 8;
 
-/// Bytes of one: more than goes between two adapters in one turn.
+/// Bytes of a send: more than two adapters exchange in one turn.
 const LENGTH: usize = 300_000;
 
 /// Queue pairs that fail, one after the other.
@@ -38,7 +38,7 @@ fn receives_posted_in_error_are_flushed() {
     }
 }
 
-/// Says so at its end.
+/// Sets the flag at its end.
 struct Stops<'a>(&'a AtomicBool);
 
 impl Drop for Stops<'_> {
@@ -47,8 +47,8 @@ impl Drop for Stops<'_> {
     }
 }
 
-/// Whether its doorbell is heard before the request to fail, or after it, every send completes: those
-/// that were done, and then the flushed ones. Others keep the shard busy meanwhile.
+/// Whether the doorbell is handled before or after the request to fail, every send completes: first those that were
+/// done, then the flushed ones. Other clients keep the shard busy meanwhile.
 #[test]
 fn sends_posted_just_before_the_error_state_complete() {
     let (host, a, b) = two();
@@ -66,13 +66,13 @@ fn sends_posted_just_before_the_error_state_complete() {
         for round in 0..ROUNDS {
             fail_under_way((&a, &from), (&b, &to), round % 4);
         }
-        // What was under way may still arrive, but nowhere after this.
+        // Requests under way may still arrive, but not after this.
         b.call(&DeregMr { mr: to.mr.mr }).unwrap();
         a.call(&DeregMr { mr: from.mr.mr }).unwrap();
     });
 }
 
-/// The peer has `receives` receives only, so that the other sends are under way. The last send is posted
+/// Lets a queue pair fail while sends are under way: the peer has only `receives` receives. The last send is posted
 /// right before the request to fail.
 fn fail_under_way((a, from): (&Client, &Memory), (b, to): (&Client, &Memory), receives: u64) {
     let mut queues = pair(a, b);

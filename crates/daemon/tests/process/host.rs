@@ -16,7 +16,7 @@ use crate::adapters::{block_on, shards, specs};
 /// Shards with process adapters `c0`, `c1`, … in one port group, at 10.0.0.1, 10.0.0.2, …
 pub(crate) struct Host {
     pub(crate) handle: Shards,
-    /// What limits the adapters.
+    /// Limits of the adapters.
     pub(crate) policies: Vec<Arc<Policy>>,
     folder: TempDir,
     threads: Vec<JoinHandle<()>>,
@@ -34,7 +34,7 @@ impl Host {
         host
     }
 
-    /// Its adapters are still to come.
+    /// Starts the shards, still without adapters.
     pub(crate) fn starting(options: &ShardOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = ProcessSocket::bind(folder.path(), &Legacy::default()).unwrap();
@@ -56,7 +56,7 @@ impl Host {
         }
     }
 
-    /// They are there, and clients are accepted.
+    /// Adds the adapters, and accepts clients.
     pub(crate) fn furnish(&mut self, count: u8) {
         for spec in specs(count, self.folder.path()) {
             self.policies.push(Arc::clone(&spec.policy));
@@ -69,12 +69,12 @@ impl Host {
         self.folder.path().join(socket::SOCKET_FILE)
     }
 
-    /// The threads of its shards.
+    /// Returns the threads of the shards.
     pub(crate) fn shard_threads(&self) -> impl Iterator<Item = ThreadId> {
         self.threads.iter().map(|thread| thread.thread().id())
     }
 
-    /// Objects of an adapter: protection domains, regions, CQs, QPs.
+    /// Counts the objects of an adapter: protection domains, regions, CQs, QPs.
     pub(crate) fn objects(&self, adapter: u32) -> [u32; 4] {
         let snapshots = block_on(self.handle.snapshot()).all;
         let snapshot = snapshots.iter().find(|snapshot| snapshot.port.0 == adapter);

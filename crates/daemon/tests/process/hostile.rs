@@ -1,10 +1,11 @@
-//! Whatever one client sends, its neighbours' messages complete meanwhile, and all that it had ends with it.
+//! Whatever a client sends, its neighbours' messages complete meanwhile, and everything that it owned ends with it.
 //!
 //! ```text
-//!   c0 ◄── messages, one after the other ──► c1        c2, or c0: a process that keeps no rule, by a seed
+//!   c0 ◄── messages, one after the other ──► c1        c2, or c0: a process that keeps no rule, driven by a seed
 //! ```
-//! `VRDMA_TEST_VILLAINS=N` has it begin N times, each with a seed of its own. What a message took at most is printed, and must then
-//! be below [`LONGEST`] when what its threads waited for a processor is taken off: the villain is busy, too.
+//! `VRDMA_TEST_VILLAINS=N` runs N villains, each with a seed of its own. The longest time of a message is then printed,
+//! and must be below [`LONGEST`] after subtracting the time in which its threads waited for a processor: the villain is
+//! busy, too.
 
 mod processor;
 pub(crate) mod villain;
@@ -17,14 +18,15 @@ use processor::Waits;
 use crate::child::Child;
 use crate::client::{Client, Host, LONG, Memory, Queues, connected, send};
 
-/// Without another number.
+/// Villains by default.
 const VILLAINS: u64 = 2;
 const VARIABLE: &str = "VRDMA_TEST_VILLAINS";
 
-/// Of a message beside a villain. Only where it was asked for: whoever does keeps the machine quiet.
+/// Limit on the time of a message beside a villain. Checked only if a number was asked for, on a machine that is kept
+/// quiet.
 const LONGEST: Duration = Duration::from_millis(10);
 
-/// A pair that sends one message after the other.
+/// A pair of clients that sends one message after the other.
 struct Neighbours<'a> {
     clients: [&'a Client; 2],
     queues: (Queues, Queues),
@@ -43,7 +45,7 @@ impl<'a> Neighbours<'a> {
         }
     }
 
-    /// How long a message took.
+    /// Exchanges a message, and returns how long it took.
     fn exchange(&mut self, number: u64) -> Duration {
         let [a, b] = self.clients;
         let begun = Instant::now();
@@ -57,11 +59,11 @@ impl<'a> Neighbours<'a> {
     }
 }
 
-/// What messages took at most.
+/// Longest times of messages.
 #[derive(Debug, Default, Clone, Copy)]
 struct Longest {
     took: Duration,
-    /// Without what the threads of this process waited for a processor.
+    /// The longest time without waits of this process's threads for a processor.
     without_waits: Duration,
 }
 
@@ -91,7 +93,7 @@ fn neighbours_are_served_whatever_a_client_sends() {
             while !working.is_finished() {
                 let before = waits.total();
                 let took = neighbours.exchange(messages);
-                // Those of another test's shards go with them.
+                // Waits of another test's shards are subtracted too.
                 longest.note(took, waits.total().saturating_sub(before));
                 messages += 1;
             }
@@ -100,7 +102,7 @@ fn neighbours_are_served_whatever_a_client_sends() {
         let [sent, granted] = done[..] else {
             panic!("{done:?}")
         };
-        // A message takes milliseconds where others use the cores, with several shards above all.
+        // A message takes milliseconds when others use the cores, above all with several shards.
         assert!(
             granted > 100 && sent > granted && messages > 10,
             "{done:?}, {messages} messages"
@@ -108,7 +110,7 @@ fn neighbours_are_served_whatever_a_client_sends() {
         println!("seed {seed}: {sent} deeds, {granted} granted; {messages} messages, {longest:?}");
         assert!(asked.is_none() || longest.without_waits < LONGEST);
     }
-    // What ends with its owner is freed in slices.
+    // Objects of an owner that has ended are freed in slices.
     let mut number = 0;
     while [0, 1, 2].map(|adapter| host.objects(adapter)) != before {
         neighbours.exchange(number);

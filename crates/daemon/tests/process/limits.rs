@@ -1,4 +1,4 @@
-//! Adapters with a limit, while their clients use them.
+//! Adapters whose limits change while their clients use them.
 
 use std::num::NonZeroU64;
 
@@ -29,7 +29,7 @@ fn a_limit_that_is_set_and_taken_away_holds_up_and_loses_nothing() {
         "{:?}",
         policy.effects(&Limit::OUT)
     );
-    // At this rate it would take twenty seconds.
+    // At this rate the write would take twenty seconds.
     policy.set_rate(Limit::OutBits, NonZeroU64::new(400_000));
     a.post_send(&mut queues.0, write(5, &to), from.buffer());
     policy.set_rate(Limit::OutBits, None);
@@ -38,7 +38,7 @@ fn a_limit_that_is_set_and_taken_away_holds_up_and_loses_nothing() {
     assert_eq!(host.policies[1].effects(&Limit::ALL).waits, 0);
 }
 
-/// Moves so much by writes, one after the other.
+/// Does this many writes, one after the other.
 fn write_all(from: &Client, queues: &mut Queues, ends: (&Memory, &Memory), times: u64) {
     for id in 0..times {
         from.post_send(queues, write(id, ends.1), ends.0.buffer());
@@ -60,13 +60,13 @@ fn limits_of_who_receives_and_of_messages_hold_up_who_sends() {
     write_all(&a, &mut to_b.0, (&from, &at_b), 4);
     let waits = policy.effects(&[Limit::InBits]).waits;
     assert!(waits > 0, "who sends to it waits");
-    // At this rate it would take twenty seconds, in which others are written to.
+    // At this rate the write would take twenty seconds, in which another adapter is written to.
     policy.set_rate(Limit::InBits, NonZeroU64::new(400_000));
     a.post_send(&mut to_b.0, write(9, &at_b), from.buffer());
     write_all(&a, &mut to_c.0, (&from, &at_c), 4);
     policy.set_rate(Limit::InBits, None);
     assert_eq!(to_b.0.wait().status, 0);
-    // Each has a tenth of a second, longer than it takes on a busy machine.
+    // Each write has a tenth of a second, longer than it takes on a busy machine.
     policy.set_rate(Limit::InOps, NonZeroU64::new(10));
     (0..8).for_each(|id| a.post_send(&mut to_b.0, write(id, &at_b), from.buffer()));
     (0..8).for_each(|_| assert_eq!(to_b.0.wait().status, 0));

@@ -1,5 +1,5 @@
-//! Descriptors whose `close` takes as long as their sender likes: here a socket with unsent data that is
-//! to linger for an hour. Whoever sends one delays nobody else; these tests would last that long.
+//! Descriptors whose `close` takes as long as their sender likes: here a socket with unsent data that is to linger for
+//! an hour. A client that sends one delays no other client; otherwise these tests would last that long.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -18,7 +18,7 @@ use vrdma_provider::socket;
 use crate::client::{Host, assert_works, pair};
 use crate::two;
 
-/// The descriptor, and its peer, which has to stay until the end.
+/// Makes the descriptor, and its peer, which has to stay until the end.
 fn lingering() -> (OwnedFd, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -35,12 +35,12 @@ fn connected(host: &Host) -> OwnedFd {
     socket
 }
 
-/// Sends a packet that brings the descriptor, of which the daemon's copy is the last one then.
+/// Sends a packet with the descriptor. The daemon's copy is then the last one.
 fn send_with(socket: &OwnedFd, packet: &[u8], file: OwnedFd) {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     // A daemon that hung up already has closed it.
     let _sent = socket::send(socket.as_fd(), packet, &[file.as_fd()], flags);
-    // If the daemon has closed its copy before this, ours is the last one, and nobody waits for this thread.
+    // If the daemon has closed its copy before this, ours is the last one; nobody waits for the thread that closes it.
     std::thread::spawn(move || drop(file));
 }
 

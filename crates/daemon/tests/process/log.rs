@@ -1,4 +1,4 @@
-//! Lines of the log: nobody writes as many as it likes.
+//! Lines of the log: no client causes as many as it likes.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -19,16 +19,16 @@ use crate::client::{Client, Host, SHORT, assert_works, hello, pair};
 use crate::memory::own_memory;
 use crate::two;
 
-/// What is done again and again.
+/// How often an action is repeated.
 const TRIES: usize = 400;
 
-/// Far fewer than tries, and more than the lines at once and one for each second that a slow machine needs.
+/// Limit on lines: far fewer than tries, and more than those at once and one for each second that a slow machine needs.
 const LINES: usize = 100;
 
 /// Lines that each thread of this process has written.
 static LINES_OF: OnceLock<Mutex<HashMap<ThreadId, usize>>> = OnceLock::new();
 
-/// Counts lines.
+/// A subscriber that counts lines.
 struct Counting;
 
 impl tracing::Subscriber for Counting {
@@ -54,21 +54,21 @@ impl tracing::Subscriber for Counting {
     fn exit(&self, _: &span::Id) {}
 }
 
-/// A host whose lines are counted.
+/// Starts a host whose lines are counted.
 fn counted() -> (Host, Client, Client) {
     static BEGUN: OnceLock<()> = OnceLock::new();
     BEGUN.get_or_init(|| tracing::subscriber::set_global_default(Counting).unwrap());
     two()
 }
 
-/// Lines of the host's shards.
+/// Returns the number of lines of the host's shards.
 fn lines(host: &Host) -> usize {
     let lines = LINES_OF.get_or_init(Mutex::default).lock().unwrap();
     let of_shards = host.shard_threads();
     of_shards.filter_map(|thread| lines.get(&thread)).sum()
 }
 
-/// Does it many times: some of it is told.
+/// Repeats an action many times: some of them are logged, and not all.
 fn assert_told_now_and_then(host: &Host, mut work: impl FnMut()) {
     let before = lines(host);
     (0..TRIES).for_each(|_| work());
@@ -120,7 +120,7 @@ fn who_opens_adapters_again_and_again_is_told_of_now_and_then() {
     assert_told_now_and_then(&host, || drop(Client::open(&host, 0)));
 }
 
-/// Gone before the answer, and before its doorbell is watched.
+/// A client that is gone before the answer, and before its doorbell is watched.
 #[test]
 fn who_hangs_up_right_behind_its_hello_is_told_of_now_and_then() {
     let (host, a, b) = counted();
@@ -132,7 +132,7 @@ fn who_hangs_up_right_behind_its_hello_is_told_of_now_and_then() {
         let files = [memory.as_fd()];
         socket::send(connection.as_fd(), packet, &files, SendFlags::empty()).unwrap();
         drop(connection);
-        // Served in its turn, behind that one.
+        // Served in its turn, after the client that hung up.
         Connection::open(&host.path())
             .unwrap()
             .call(&ListAdapter { index: 0 }, &[])

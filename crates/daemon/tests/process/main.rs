@@ -1,4 +1,4 @@
-//! Processes and the shard: what works, and what a bad client can not do to others.
+//! Processes and the shard: what works, and how little harm a bad client can do to others.
 
 mod adapters;
 mod admission;
@@ -50,7 +50,7 @@ const REM_ACCESS_ERR: u32 = 10;
 const REM_OP_ERR: u32 = 11;
 const RETRY_EXC_ERR: u32 = 12;
 
-/// The next packet, by hand.
+/// Receives the next packet from the bare socket.
 fn answer_to(client: &Client) -> Result<Option<socket::Packet>, Errno> {
     let flags = rustix::net::RecvFlags::empty();
     socket::receive(client.connection.as_fd(), flags)
@@ -274,7 +274,7 @@ fn rule_p33_an_impossible_index_fails_its_queue_pair() {
         (event.event, event.element, event.cookie),
         (1, element::QP, 99)
     );
-    // The peer finds nobody.
+    // The peer's queue pair is gone.
     let from = Memory::new(&b, 1, 64);
     b.post_send(&mut bad.1, send(1), from.buffer());
     assert_eq!(bad.1.wait().status, RETRY_EXC_ERR);

@@ -1,4 +1,4 @@
-//! Memory of clients that is not what they said it was.
+//! Memory of clients that is not what they claimed it to be.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,7 +19,7 @@ use crate::client::{
 use crate::{LOC_PROT_ERR, REM_ACCESS_ERR, REM_OP_ERR, two};
 use rustix::io::Errno;
 
-/// What a hello passes.
+/// The descriptor that a hello passes: this process's memory.
 pub(crate) fn own_memory() -> OwnedFd {
     let options = File::options()
         .read(true)
@@ -28,12 +28,12 @@ pub(crate) fn own_memory() -> OwnedFd {
     options.unwrap().into()
 }
 
-/// Long enough for every way to reach memory.
+/// Bytes of a message that is long enough for every way to reach memory.
 const LENGTH: u32 = 20_000;
 const MAPPED: usize = 1 << 16;
 
-/// `bad`'s memory at `at` cannot be reached: sending from it and writing to it fail, the rest works.
-/// Gives back the queues, so that whoever must not unmap them yet need not.
+/// Checks that `bad`'s memory at `at` cannot be reached: sending from it and writing to it fail, the rest works.
+/// Returns the queues, so that the caller may keep them from being unmapped.
 pub(crate) fn assert_fails_alone(bad: &Client, good: &Client, at: u64) -> [(Queues, Queues); 2] {
     let (mut sending, mut writing) = (pair(bad, good), pair(good, bad));
     let rkey = assert_cannot_be_sent(bad, good, &mut sending, at);
@@ -41,7 +41,7 @@ pub(crate) fn assert_fails_alone(bad: &Client, good: &Client, at: u64) -> [(Queu
     [sending, writing]
 }
 
-/// The key by which nobody can write there.
+/// Checks that sending fails. Returns the key of the region, with which writing fails, too.
 pub(crate) fn assert_cannot_be_sent(
     bad: &Client,
     good: &Client,
@@ -73,8 +73,8 @@ fn assert_cannot_be_written(client: &Client, queues: &mut Queues, (at, rkey): (u
     assert!(matches!(status, REM_ACCESS_ERR | REM_OP_ERR), "{status}");
 }
 
-/// Address space that was mapped and is not any more. The kernel maps nothing of other tests there: it
-/// would have to be asked.
+/// Returns address space that was mapped and is no longer. The kernel maps nothing of other tests there: it would have
+/// to be asked for that address.
 fn hole() -> u64 {
     const FAR: usize = 0x1234_5000_0000;
     let (place, flags) = (FAR as *mut _, MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE);
@@ -131,8 +131,8 @@ fn rule_p31_a_memory_descriptor_that_died_fails_its_client_alone() {
     assert_works(&a, &b, &mut good);
 }
 
-/// A page that only another thread of the client could bring, and which therefore never comes. This
-/// kind needs no privilege; the kernel refuses it to the daemon, which does not wait.
+/// A page that only another thread of the client could bring, and which therefore never comes. This kind of page needs
+/// no privilege; the kernel refuses it to the daemon, which does not wait.
 #[test]
 fn rule_p30_a_page_that_never_comes_fails_the_request_that_needs_it() {
     let (_host, a, b) = two();
@@ -165,8 +165,8 @@ fn register_missing(fault: impl AsFd, at: u64) {
     }
 }
 
-/// A library refuses to register it (`ibv_reg_mr` fails with `EFAULT`); a client without one finds
-/// that nobody can write there.
+/// A library refuses to register such memory (`ibv_reg_mr` fails with `EFAULT`); a client without a library finds that
+/// nobody can write there.
 #[test]
 fn rule_p28_read_only_memory_cannot_be_written() {
     let (_host, a, b) = two();
@@ -221,7 +221,7 @@ fn a_region_that_is_registered_again_keeps_its_keys() {
     assert_eq!(refused.0.wait().status, REM_ACCESS_ERR);
 }
 
-/// Memory of a file that is mapped shared: the daemon gets the file.
+/// A region that is a file mapped shared: the daemon gets the file.
 #[test]
 fn rule_p29_a_region_in_a_file_outlives_its_mapping_and_its_file_may_shrink() {
     let (_host, a, b) = two();
@@ -260,7 +260,7 @@ fn rule_p29_a_region_in_a_file_outlives_its_mapping_and_its_file_may_shrink() {
     assert_works(&a, &b, &mut queues.2);
 }
 
-/// Memory of which the whole pages were moved into a file.
+/// A region whose whole pages were moved into a file.
 #[test]
 fn a_region_may_be_a_file_in_its_middle() {
     const MIDDLE: u64 = 8192;
@@ -309,7 +309,7 @@ fn a_region_may_be_a_file_in_its_middle() {
     assert_works(&a, &b, &mut queues);
 }
 
-/// The tests run as root, who may open it.
+/// The tests run as root, which may open the device.
 #[test]
 fn the_device_of_userfaultfds_is_lent_where_it_may_be() {
     let options = |hands_out_userfaultfd| ShardOptions {
@@ -329,7 +329,7 @@ fn the_device_of_userfaultfds_is_lent_where_it_may_be() {
     assert_eq!(errno(refused), Errno::NODEV.raw_os_error());
 }
 
-/// What is beyond the quota of mapped files is reached by its address.
+/// A region beyond the quota of mapped files is reached by its address.
 #[test]
 fn files_beyond_the_quota_are_memory_like_any_other() {
     let (_host, a, b) = two();

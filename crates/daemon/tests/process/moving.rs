@@ -19,7 +19,7 @@ fn move_to(host: &Host, adapter: u32, shard: u16) -> Result<(), String> {
     moved.map_err(|not_done| not_done.to_string())
 }
 
-/// One end counts in the other's memory by atomics, and none of them is lost or done twice.
+/// One end counts in the other's memory by atomics, and none is lost or done twice.
 #[test]
 fn connections_go_on_wherever_their_adapters_are() {
     const ROUNDS: u64 = 60;
@@ -64,7 +64,7 @@ fn clients_open_and_register_after_a_move() {
     }
 }
 
-/// A hello may come before the adapter does, or go where it was.
+/// A hello may arrive before the adapter does, or at the shard that it has left.
 #[test]
 fn clients_open_an_adapter_whenever_it_moves() {
     const MOVES: u16 = 200;

@@ -1,4 +1,4 @@
-//! Requests that are judged by what was posted before them.
+//! Requests whose result depends on what was posted before them.
 
 use rustix::io::Errno;
 use vrdma_provider::message::{QueryPort, ResizeCq};
@@ -7,14 +7,14 @@ use crate::client::{Memory, QKEY, errno};
 use crate::rules::datagram;
 use crate::two;
 
-/// Requests that follow an answered one closely.
+/// Requests that closely follow an answered one.
 const ROUNDS: u32 = 300;
 
 /// Datagrams that are posted between the two.
 const SENDS: usize = 6;
 
-/// The completions of datagrams that were posted are in their queue when a request to make it smaller is served, however
-/// soon after an answer it comes: the queue cannot become smaller than they are.
+/// When a request to shrink a completion queue is served, completions of datagrams posted before are in the queue
+/// already, however soon the request follows an answer: the queue cannot become smaller than their number.
 #[test]
 fn datagrams_posted_just_before_a_completion_queue_shrinks_count() {
     let (_host, a, _b) = two();

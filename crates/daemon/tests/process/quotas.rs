@@ -1,4 +1,4 @@
-//! Clients that take all they get.
+//! Clients that take all that they can get.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -17,13 +17,13 @@ use crate::memory::own_memory;
 /// Quotas of one client: protection domains, regions, queue pairs, CQs.
 const CLIENT: [u64; 4] = [1024, 1 << 17, 4096, 4096];
 
-/// Clients whose protection domains are all that one user may have.
+/// Clients whose protection domains exhaust the quota of one user.
 const CLIENTS_WORTH: u64 = 4;
 
-/// Sends of its neighbours while it asks for more.
+/// Sends of its neighbours while the greedy client asks for more.
 const LOOKS: u64 = 1000;
 
-/// Asks until it is refused: how many it got, and why no more.
+/// Repeats a request until it is refused. Returns how many succeeded, and the error.
 fn take_all<T: Call>(client: &Client, request: &T) -> [u64; 2] {
     let mut got = 0;
     loop {
@@ -68,8 +68,8 @@ fn queue_pair(client: &Client, cq: u32) -> CreateQp {
     }
 }
 
-/// The child: takes all of the protection domains; then, if it is told so, all of the rest, and keeps
-/// asking for more.
+/// The child's role: takes all of the protection domains; then, if told to, all of the other objects, and keeps asking
+/// for more.
 pub(crate) fn takes_all(socket: &Path) {
     let client = Client::open_at(socket, 0);
     let cq = client.connection.call(&CQ, &[]).unwrap().body.cq;
@@ -94,7 +94,7 @@ fn a_process_gets_its_quotas_and_its_neighbours_work_on() {
     let host = Host::with_adapters(2);
     let mut greedy = Child::start("greedy", &host.path());
     let nomem = Errno::NOMEM.raw_os_error() as u64;
-    // Its own before: one protection domain, one CQ.
+    // The client had one protection domain and one CQ before.
     assert_eq!(greedy.numbers(), [CLIENT[0] - 1, nomem]);
     greedy.tell(1);
     assert_eq!(greedy.numbers(), [CLIENT[1], nomem]);
@@ -109,7 +109,7 @@ fn a_process_gets_its_quotas_and_its_neighbours_work_on() {
     assert_works(&a, &b, &mut pair(&a, &b));
 }
 
-/// What the device says of itself holds: the memory of the rings is not at its end before.
+/// The limits that the device reports hold: the memory for rings does not run out before.
 #[test]
 fn all_completion_queues_of_a_client_may_have_a_thousand_entries() {
     let host = Host::with_adapters(1);
@@ -152,14 +152,14 @@ fn rule_p18_a_user_gets_some_clients_worth_and_another_user_gets_its_own() {
     }
 }
 
-/// Bytes of the test's and the daemon's address space.
+/// Returns the size in bytes of the address space that the test and the daemon share.
 fn address_space() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
     pages * 4096
 }
 
-/// Files cost no memory as long as nobody writes to them, but room in the daemon's address space.
+/// Sparse files cost no memory while nobody writes to them, but take room in the daemon's address space.
 #[test]
 fn rule_p19_sparse_files_leave_room_in_the_address_space() {
     const MOST: u64 = 1 << 41;
@@ -179,16 +179,16 @@ fn rule_p19_sparse_files_leave_room_in_the_address_space() {
                 file: file_range,
                 ..region(&greedy)
             };
-            // Beyond the quota it is reached by its address.
+            // Beyond the quota, the region is reached by its address.
             greedy.connection.call(&region, &[file.as_fd()]).unwrap();
         }
     }
     let taken = address_space() - before;
-    // Other tests of this process map something, too.
+    // Other tests of this process map memory, too.
     let most = MOST + MOST / 16;
     assert!((MOST / 2..=most).contains(&taken), "{taken:#x}");
     other.connection.call(&CQ, &[]).unwrap();
 }
 
-/// Some other user.
+/// An unprivileged user.
 pub(crate) const NOBODY: u32 = 65534;

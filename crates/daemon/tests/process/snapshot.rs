@@ -1,11 +1,11 @@
-//! What the shard tells of its adapters.
+//! Snapshots of a shard's adapters.
 
 use vrdma_switch::PortId;
 
 use crate::adapters::block_on;
 use crate::client::Host;
 
-/// Though a turn tells of a few only, and some are missing where a turn ends.
+/// Every adapter is in the snapshot once, though a turn adds only a few, and some are missing where a turn ends.
 #[test]
 fn every_adapter_is_told_of_once() {
     let host = Host::with_adapters(100);

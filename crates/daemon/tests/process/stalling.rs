@@ -1,8 +1,8 @@
 //! Files whose bytes never come and whose `close` never ends: a client may serve its own file system.
 //!
-//! The shard must not touch such a file, whoever's it is. Each test has a daemon and a client process of
-//! the daemon's own user, which serves that file in namespaces of its own, and a pair beside it; first a daemon
-//! that does not trust such a process, then one that was told to.
+//! The shard must not touch such a file, whichever client's it is. Each test has a daemon, a client process of the
+//! daemon's own user, which serves such a file in namespaces of its own, and a pair of other clients. The first daemon
+//! does not trust such a process; the second one was told to.
 
 pub(crate) mod late;
 mod server;
@@ -30,32 +30,32 @@ use crate::client::{ALL_RIGHTS, Client, Host, Memory, assert_works, hello, pair,
 use crate::memory::assert_cannot_be_sent;
 use server::Server;
 
-/// The child gives up then, while it can still close its file; its file's server lets go.
+/// Limit after which the child gives up, while it can still close its file; the file's server then fails all requests.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 20,
     tv_nsec: 0,
 };
 
-/// What the child does with its file.
+/// How the child uses its file.
 #[derive(Clone, Copy)]
 enum Use {
-    /// Registers a mapping of it and sends from there; then it sends other memory by another connection.
+    /// Registers a mapping of the file and sends from there; then sends other memory by another connection.
     Memory = 1,
-    /// Passes it off as its memory.
+    /// Passes the file off as its memory.
     Greeting,
-    /// Says that registered memory is mapped from it.
+    /// Claims that registered memory is mapped from the file.
     Region,
-    /// Maps it over what it has shown at the greeting.
+    /// Maps the file over the memory that it has shown at the greeting.
     Nonce,
 }
 
-/// The child.
+/// The child's role.
 pub(crate) fn serves_a_file(socket: &Path) {
     let place = tempfile::NamedTempFile::new().unwrap();
     let server = server::mount_over(place.path());
     let file = File::options().read(true).write(true).open(place.path());
     let file = file.unwrap();
-    // Its status, with its length, is asked for now.
+    // The file's status, with its length, is fetched now.
     assert_eq!(file.metadata().unwrap().len(), server::LENGTH);
     child::say(&[]);
     let told = child::listen();
@@ -76,8 +76,8 @@ fn is_memory(socket: &Path, file: File, server: &Server) {
     let (mut queues, mut others) = (pair(&one, &other), pair(&other, &one));
     assert_cannot_be_sent(&one, &other, &mut queues, mapped(&file));
     drop(file);
-    // The kernel may hold a lock of this address space while the read waits, and whoever reaches into it by
-    // another connection waits too.
+    // The kernel may hold a lock of this address space while the read waits, and then access to it by another
+    // connection waits too.
     let (from, to) = (Memory::new(&other, 7, 64), Memory::new(&one, 0, 64));
     one.post_recv(&mut others.1, 1, to.buffer());
     other.post_send(&mut others.0, send(1), from.buffer());
@@ -86,11 +86,11 @@ fn is_memory(socket: &Path, file: File, server: &Server) {
     server.let_go();
 }
 
-/// A fresh mapping of the file, which this process does not touch before its bytes have come.
+/// Maps the file. This process does not touch the mapping before its bytes have come.
 fn mapped(file: &File) -> u64 {
     let (rights, place) = (ProtFlags::READ | ProtFlags::WRITE, std::ptr::null_mut());
     let length = server::LENGTH as usize;
-    // SAFETY: it replaces none.
+    // SAFETY: the mapping replaces none.
     let at = unsafe { mmap(place, length, rights, MapFlags::PRIVATE, file, 0) };
     at.unwrap() as u64
 }
@@ -101,13 +101,13 @@ fn hides_the_nonce(file: File, server: &Server) {
     // SAFETY: a fresh mapping.
     let at = unsafe { mmap_anonymous(place, length, rights, MapFlags::PRIVATE) }.unwrap();
     let address = at as u64;
-    // SAFETY: it begins with room for a word.
+    // SAFETY: the mapping begins with room for a word.
     unsafe { at.cast::<u64>().write(7) };
     let mut options = File::options();
     let own = options.read(true).write(true).open("/proc/self/mem");
     let memory = ClientMemory::new(own.unwrap().into(), (address, 7), Arc::default());
     let mut memory = memory.unwrap();
-    // SAFETY: over the mapping, which this process does not touch any more.
+    // SAFETY: replaces the mapping, which this process does not touch any more.
     unsafe {
         mmap(
             at,
@@ -130,7 +130,7 @@ fn hides_the_nonce(file: File, server: &Server) {
     assert_eq!(trusted, Ok(false));
 }
 
-/// The status of the answer to a request with the file.
+/// Sends a request with the file. Returns the status of the answer.
 fn ask<T: Call>(connection: &Connection, request: &T, file: &File) -> u32 {
     let mut buffer = [0; PACKET_MAX];
     let packet = encode(Header::of::<T>(0), request, &mut buffer);

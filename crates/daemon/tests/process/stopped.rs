@@ -7,16 +7,16 @@ use crate::RETRY_EXC_ERR;
 use crate::child::{self, Child};
 use crate::client::{Client, Host, Memory, Queues, SHORT, assert_works, pair, send, write};
 
-/// Bytes of a write: one copy through the descriptor.
+/// Bytes of a write, which is one copy through the descriptor.
 const LENGTH: usize = 4096;
 
 /// Writes under way at the same time.
 const WINDOW: u64 = 8;
 
-/// How long writes are counted in one state.
+/// How long writes are counted at a time in one state.
 const SLICE: Duration = Duration::from_millis(40);
 
-/// Slices in each of the two states, which take turns: what else the machine does hits both.
+/// Slices in each of the two states. The states alternate, so that other load on the machine affects both.
 const SLICES: u32 = 6;
 
 /// A pair that always has writes under way.
@@ -49,7 +49,7 @@ impl<'a> Busy<'a> {
         self.post();
     }
 
-    /// Writes that are done in one slice.
+    /// Counts the writes that are done in one slice.
     fn count(&mut self) -> u64 {
         let begun = Instant::now();
         let mut done = 0;
@@ -62,7 +62,7 @@ impl<'a> Busy<'a> {
 }
 
 impl Drop for Busy<'_> {
-    /// The daemon is in this process: what it still wrote to would be anybody's memory by then.
+    /// Waits for the writes: the daemon is in this process, and would write to memory that is freed and used again.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             (0..WINDOW).for_each(|_| assert_eq!(self.queues.0.wait().status, 0));
@@ -70,8 +70,8 @@ impl Drop for Busy<'_> {
     }
 }
 
-/// The child: writes between two contexts of its own for ever, and a queue pair that the test sends
-/// to and that has no receives.
+/// The child's role: writes between two contexts of its own forever, and offers a queue pair without receives that the
+/// test sends to.
 pub(crate) fn keeps_busy(socket: &Path) {
     let open = |number| Client::open_at(socket, number);
     let (a, b) = (open(0), open(1));

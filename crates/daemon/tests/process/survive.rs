@@ -1,6 +1,6 @@
-//! A worker that is killed at any moment: its clients notice a pause.
+//! A worker is killed at any moment: its clients notice only a pause.
 //!
-//! Every message has a number, its payload follows from it, and what arrives is counted and compared.
+//! Every message has a number that determines its payload; messages that arrive are counted and compared.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -37,16 +37,16 @@ kind = "process"
 ip = "10.0.0.2"
 "#;
 
-/// A busy machine starts a program sooner.
+/// Limit on starting a program; even a busy machine is faster.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long systemd is to wait for a sign of life. Nobody ends a daemon here that gives none in time.
+/// Time in which systemd expects a sign of life. Here, nothing ends a daemon that gives none in time.
 const WATCHDOG: Duration = Duration::from_secs(2);
 
-/// Workers that are killed in one test.
+/// Workers killed in one test.
 const KILLS: u32 = 12;
 
-/// A daemon whose worker is killed.
+/// A daemon whose workers are killed.
 pub(crate) struct Kept {
     keeper: Child,
     folder: tempfile::TempDir,
@@ -58,7 +58,7 @@ impl Kept {
         Self::start_with("")
     }
 
-    /// With more in its configuration.
+    /// Starts a daemon with additions to its configuration.
     pub(crate) fn start_with(more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let run_dir = folder.path().join("run");
@@ -71,7 +71,7 @@ impl Kept {
         let notify = folder.path().join("notify");
         let notified = UnixDatagram::bind(&notify).unwrap();
         notified.set_read_timeout(Some(PATIENCE)).unwrap();
-        // As systemd does: the watchdog's process is the one that it starts.
+        // As systemd does: the watchdog is for the process that it starts.
         let mut command = Command::new("sh");
         command.args([
             "-c",
@@ -97,7 +97,7 @@ impl Kept {
         self.await_notice(b"READY=1");
     }
 
-    /// Waits until a worker tells that to the service supervisor.
+    /// Waits until a worker sends this notice to the service supervisor.
     fn await_notice(&self, notice: &[u8]) {
         let mut said = [0; 64];
         loop {
@@ -116,7 +116,7 @@ impl Kept {
         self.folder.path().join("run")
     }
 
-    /// Ends the worker: kills it, or has the daemon go on with its program as it is installed.
+    /// Ends the worker: kills it, or has the daemon upgrade to its program as installed.
     pub(crate) fn end_worker(&self, is_upgrade: bool) {
         match is_upgrade {
             true => kill_process(Pid::from_child(&self.keeper), Signal::HUP).unwrap(),
@@ -148,12 +148,12 @@ impl Kept {
         }
     }
 
-    /// Kills one worker after the other, each when it has let `progress` go on, and sets `ended`.
+    /// Kills one worker after the other, each after `progress` has advanced, and then sets `ended`.
     pub(crate) fn kill_workers(&self, progress: &AtomicU32, ended: &AtomicBool) {
         for round in 0..KILLS {
             let seen = progress.load(SeqCst);
             let deadline = Instant::now() + PATIENCE;
-            // Another moment of what goes on each time.
+            // Kills each worker at another moment of the work.
             while progress.load(SeqCst).wrapping_sub(seen) <= round * 7 % 50 {
                 assert!(Instant::now() < deadline, "nothing goes on: round {round}");
                 thread::yield_now();
@@ -171,12 +171,12 @@ impl Drop for Kept {
     }
 }
 
-/// What message `number` holds.
+/// Returns the payload of message `number`.
 fn content(number: u64) -> [u8; 64] {
     std::array::from_fn(|at| (number.wrapping_mul(37) as u8).wrapping_add(at as u8))
 }
 
-/// Numbered SENDs one way, each into a place of its own.
+/// Numbered SENDs in one direction, each into a place of its own.
 struct Stream<'a> {
     from: &'a Client,
     to: &'a Client,
@@ -211,7 +211,7 @@ impl<'a> Stream<'a> {
         self.to.post_recv(&mut self.queues.1, number, buffer);
     }
 
-    /// One that was received makes room for the next one.
+    /// Posts the next message for each that was received.
     fn go_on(&mut self) {
         self.post();
         self.take();
@@ -248,7 +248,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Whether a message is under way: memory that it arrives in must not be freed.
+    /// Whether a message is under way: the memory that it arrives in must not be freed.
     fn is_busy(&self) -> bool {
         self.received < self.posted || self.sent < self.posted
     }
@@ -272,7 +272,7 @@ fn each_worker_gives_signs_of_life_for_the_keeper() {
 #[test]
 fn messages_are_neither_lost_nor_doubled_when_workers_are_killed() {
     let kept = Kept::start();
-    // One puts its messages in place by itself.
+    // One of the clients puts enclosed messages in place by itself.
     let (a, b) = (
         Client::open_at(&kept.socket(), 0),
         Client::enclosing_at(&kept.socket(), 1),
@@ -302,8 +302,8 @@ fn messages_are_neither_lost_nor_doubled_when_workers_are_killed() {
     }
 }
 
-/// Each request has one answer, and was done once: what it made can be used and given back, and nothing else
-/// is left.
+/// Each request gets one answer and is done once: objects that it made can be used and given back, and nothing else is
+/// left.
 #[test]
 fn requests_are_answered_once_when_workers_are_killed() {
     let kept = Kept::start();
@@ -343,12 +343,12 @@ fn requests_are_answered_once_when_workers_are_killed() {
             progress.fetch_add(6, SeqCst);
         }
     });
-    // One that was made twice would take a number that never comes back.
+    // An object that was made twice would use up a number forever.
     assert!(numbers.iter().all(|pd| *pd < 1024));
     assert!(numbers.len() >= KILLS as usize);
 }
 
-/// A region of the memory that programs share, windows and all, is found again where it was.
+/// A region of memory that programs share, including its windows, is found again where it was.
 #[test]
 fn regions_and_connections_are_there_when_nothing_was_under_way() {
     let kept = Kept::start();
@@ -366,8 +366,8 @@ fn regions_and_connections_are_there_when_nothing_was_under_way() {
     }
 }
 
-/// Adapters are made anew one after another. What the first one sends must not go before the last one is there: these queue
-/// pairs have no timer that would send it again.
+/// Adapters are made again one after another. Nothing of the first one may be sent before the last one is there: these
+/// queue pairs have no timer that would send it again.
 #[test]
 fn nothing_is_sent_before_all_adapters_are_there_again() {
     let kept = Kept::start();

@@ -1,4 +1,4 @@
-//! Who connects while there is no worker waits for the next one, and is not refused.
+//! A client that connects while there is no worker waits for the next one, and is not refused.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -15,7 +15,7 @@ name = "vm1"
 portgroup = "blue"
 "#;
 
-/// The sockets of a daemon, by their files.
+/// File names of a daemon's sockets.
 const SOCKETS: [(&str, SocketType); 5] = [
     ("process.sock", SocketType::SEQPACKET),
     ("c0.process.sock", SocketType::SEQPACKET),

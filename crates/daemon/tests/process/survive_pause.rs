@@ -1,12 +1,12 @@
-//! How long the pause is when a worker ends that has much to go on with. It measures, so it runs when it is asked to:
+//! Measures how long the pause is when a worker with much state ends. As a measurement, it runs only on request:
 //!
 //! ```text
 //! cargo test -p vrdma-daemon --release --test process pause -- --ignored --nocapture
 //! VRDMA_TEST_ADAPTERS=200 VRDMA_TEST_QUEUE_PAIRS=10000 ...   as many of all adapters together, with a region each
 //! VRDMA_TEST_REGIONS=10000 ...                               another number of regions
 //! ```
-//! Queue pairs of an adapter share a completion queue. Ten thousand take more descriptors than many machines allow; root
-//! with CAP_SYS_RESOURCE may have them.
+//! Queue pairs of an adapter share a completion queue. Ten thousand queue pairs take more descriptors than many
+//! machines allow; root with CAP_SYS_RESOURCE may have them.
 
 use std::fmt::Write;
 use std::fs;
@@ -20,10 +20,10 @@ use vrdma_provider::message::qp_type;
 use crate::client::{Client, LONG, Memory, Queues, connected, write};
 use crate::survive::Kept;
 
-/// Workers that end each way.
+/// Workers ended in each way.
 const ENDS: u64 = 5;
 
-/// Descriptors of the daemon: one or two for a queue pair, and some for each adapter.
+/// Limit on the daemon's descriptors: one or two for a queue pair, and some for each adapter.
 const DESCRIPTORS: u64 = 1 << 17;
 
 fn wanted(variable: &str, otherwise: u64) -> u64 {
@@ -32,7 +32,7 @@ fn wanted(variable: &str, otherwise: u64) -> u64 {
 }
 
 fn adapters(count: u8) -> String {
-    // Two are there.
+    // Two adapters are configured already.
     (2..count).fold(String::new(), |mut text, number| {
         let last = number + 1;
         let name = format!("name = \"c{number}\"\nportgroup = \"blue\"");
@@ -42,7 +42,7 @@ fn adapters(count: u8) -> String {
     })
 }
 
-/// What a process has in memory, in kilobytes.
+/// Returns a process's resident memory, in kilobytes.
 fn resident(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
@@ -50,17 +50,17 @@ fn resident(process: u32) -> u64 {
     words[1].parse().unwrap()
 }
 
-/// The memory of a region each, which are a page long.
+/// Registers regions of one page each.
 fn regions(client: &Client, count: u64) -> Vec<Memory> {
     (0..count).map(|_| Memory::new(client, 0, 4096)).collect()
 }
 
-/// Queue pairs of two adapters, connected, with a completion queue each.
+/// Connects queue pairs of two adapters, with a completion queue each.
 fn of_two(clients: &[Client]) -> (Queues, Queues) {
     connected(&clients[0], &clients[1], LONG)
 }
 
-/// Two more, which share those completion queues.
+/// Connects two more queue pairs, which share those completion queues.
 fn connect_more(clients: &[Client], queues: &(Queues, Queues)) {
     let (a, b) = queues;
     let ours = clients[0].queue_pair(qp_type::RC, a.cq_handle).body;
@@ -69,8 +69,8 @@ fn connect_more(clients: &[Client], queues: &(Queues, Queues)) {
     clients[1].connect_pair(&theirs, clients[0].number(), ours.qp_num, LONG);
 }
 
-/// Ends the worker, and writes until the next one serves: an old one that is replaced still does the first of them. The longest
-/// write in milliseconds.
+/// Ends the worker, and writes until the next one serves: a worker that is replaced still does the first writes.
+/// Returns the longest write in milliseconds.
 fn longest_while(kept: &Kept, is_upgrade: bool, mut write: impl FnMut()) -> f64 {
     let serves = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -92,7 +92,7 @@ fn longest_while(kept: &Kept, is_upgrade: bool, mut write: impl FnMut()) -> f64 
     })
 }
 
-/// As many descriptors as it takes, or as many as we may have.
+/// Allows as many descriptors as needed, or as many as possible.
 fn allow_descriptors() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let wanted = Rlimit {

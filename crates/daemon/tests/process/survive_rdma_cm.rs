@@ -1,6 +1,6 @@
-//! Connections of rdma_cm, whose worker is killed at each of their steps.
+//! Connections of rdma_cm whose worker is killed at each of their steps.
 //!
-//! What rping and its like do: each event is told once, whichever worker tells it.
+//! The programs do what rping and similar ones do: each event is delivered once, whichever worker delivers it.
 
 use std::cell::Cell;
 use std::net::Ipv4Addr;
@@ -26,7 +26,7 @@ struct Program {
 }
 
 impl Program {
-    /// As the library does: a connection that no worker has answered on is begun anew.
+    /// Connects as the library does: a connection that no worker has answered on is opened again.
     fn begin(kept: &Kept) -> Self {
         let greet = Greet {
             version: VERSION,
@@ -67,7 +67,7 @@ impl Program {
         self.ask(&create).id
     }
 
-    /// The next event, as the library waits for it.
+    /// Waits for the next event, as the library does.
     fn event(&self) -> Event {
         let channel = self.channel;
         loop {
@@ -122,7 +122,7 @@ fn parameters(queues: &Queues, private: &[u8]) -> ConnectionParameters {
     }
 }
 
-/// Kills a worker while one of the steps is taken.
+/// Runs steps, and kills a worker while one of them is taken.
 struct Steps<'a> {
     kept: &'a Kept,
     killed_at: Option<u32>,
@@ -152,7 +152,7 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// Two programs, with a queue pair each.
+/// Two programs, each with a queue pair.
 struct Two<'a> {
     active: &'a Program,
     passive: &'a Program,
@@ -195,7 +195,7 @@ impl Two<'_> {
         id
     }
 
-    /// The identifier of a call.
+    /// Receives a connection request, and returns its identifier.
     fn called(&self, steps: &Steps<'_>, listener: u64) -> u64 {
         let called = steps.step(|| self.passive.event());
         let (kind, of) = (EventKind::ConnectRequest as u32, called.listener);
@@ -204,7 +204,7 @@ impl Two<'_> {
         called.id
     }
 
-    /// Connects and parts; how many steps that took.
+    /// Connects and disconnects. Returns how many steps that took.
     fn cycle(&self, steps: &Steps<'_>) -> u32 {
         let (listener, port) = self.listen(steps);
         let id = self.resolved(steps, port);
@@ -276,7 +276,7 @@ fn connections_of_rdma_cm_are_made_and_end_when_workers_are_killed_at_any_step()
     }
 }
 
-/// A group is joined, and the event of it comes, once.
+/// A program joins a group and gets the event once, and the next worker knows the group.
 #[test]
 fn groups_that_were_joined_are_known_to_the_next_worker() {
     let kept = Kept::start();

@@ -1,4 +1,4 @@
-//! What requests made of the configuration is there again after a crash and after an upgrade.
+//! Changes that requests made to the configuration are there again after a crash and after an upgrade.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ impl Daemon {
         Client::new(self.place.path("run").join(paths::SOCKET_FILE)).unwrap()
     }
 
-    /// Ends the worker as a crash does, and waits for the next one.
+    /// Kills the worker, as a crash does, and waits for the next one.
     fn crash(&self) {
         let keeper = self.running.0.id();
         let children = format!("/proc/{keeper}/task/{keeper}/children");
@@ -34,7 +34,7 @@ impl Daemon {
     }
 }
 
-/// Adapters and port groups as they are told.
+/// Returns adapters and port groups as the API reports them.
 fn told(client: &Client) -> (Vec<Adapter>, Vec<PortGroup>) {
     let adapters = client.get(paths::ADAPTERS).unwrap();
     (adapters, client.get(paths::PORTGROUPS).unwrap())
@@ -77,7 +77,7 @@ fn what_requests_changed_is_there_after_a_crash_and_an_upgrade() {
     assert_eq!(names, ["c2"]);
 }
 
-/// As those of `vrdma run`.
+/// Held adapters are like those of `vrdma run`.
 #[test]
 fn an_adapter_that_somebody_holds_goes_with_its_holder_after_a_crash_too() {
     let kept = Daemon::start();

@@ -1,4 +1,4 @@
-//! A QEMU that was started to take a VM by QEMU's own migration, which leaves the adapter behind.
+//! A QEMU that was started to receive a VM by QEMU's own migration, which leaves the adapter behind.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 
 use super::upgrade::Daemon;
 
-/// Where the process below connects.
+/// Variable with the path that the process below connects to.
 const SOCKET: &str = "VRDMA_TEST_CONNECTS_TO";
 
-/// Not a test: this program again, as the one that connects. Its arguments are what the daemon sees.
+/// Not a test: this program again, as the process that connects. The daemon sees its arguments.
 #[test]
 #[ignore = "the other process of a test"]
 fn connects_until_its_input_ends() {
@@ -19,7 +19,7 @@ fn connects_until_its_input_ends() {
     }
 }
 
-/// What the log says when a process with this argument has connected.
+/// Returns what the log says when a process with this argument has connected.
 fn said_of(argument: &str) -> String {
     let mut daemon = Daemon::start();
     let mut connects = Command::new(std::env::current_exe().unwrap());

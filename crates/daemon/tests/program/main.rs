@@ -44,7 +44,7 @@ impl Place {
         command
     }
 
-    /// In the run folder, but for what is kept for the next daemon.
+    /// Lists the run folder, without the file that is kept for the next daemon.
     fn files(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("run")).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -54,7 +54,7 @@ impl Place {
     }
 }
 
-/// A service supervisor, as far as the daemon sees.
+/// A service supervisor, from the daemon's point of view.
 struct Supervisor(UnixDatagram);
 
 impl Supervisor {
@@ -66,7 +66,7 @@ impl Supervisor {
         Self(notified)
     }
 
-    /// The next thing that it is told.
+    /// Waits for the daemon's next message.
     fn hear(&self) -> String {
         let mut message = [0; 64];
         let length = self.0.recv(&mut message).unwrap();
@@ -74,7 +74,7 @@ impl Supervisor {
     }
 }
 
-/// A daemon that has said it is ready.
+/// A daemon that has reported that it is ready.
 struct Running(Child);
 
 impl Running {
@@ -87,12 +87,12 @@ impl Running {
     fn start_under(supervisor: &Supervisor, mut command: Command, place: &Place) -> Self {
         let child = command.env("NOTIFY_SOCKET", place.path("notify")).spawn();
         let running = Self(child.unwrap());
-        // The watchdog runs before that.
+        // The watchdog reports before that.
         while !supervisor.hear().starts_with("READY=1") {}
         running
     }
 
-    /// Its thread of that name: a folder in `/proc`.
+    /// Returns the daemon's thread of that name: a folder in `/proc`.
     fn thread(&self, name: &str) -> PathBuf {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.0.id())).unwrap();
         let mut tasks = tasks.map(|task| task.unwrap().path());
@@ -120,7 +120,7 @@ fn mode(path: &Path) -> u32 {
     metadata.permissions().mode() & 0o777
 }
 
-/// The one line on standard error of a daemon that refused to start.
+/// Returns the only line on standard error of a daemon that refused to start.
 fn refusal(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8(output.stderr.clone()).unwrap();
@@ -152,7 +152,7 @@ fn sockets_come_with_the_daemon_and_go_with_it() {
     }
 }
 
-/// The cores that the thread of that name may run on, as the kernel writes them.
+/// Returns the cores that the thread of that name may run on, as the kernel writes them.
 fn cores(daemon: &Running, name: &str) -> String {
     let status = fs::read_to_string(daemon.thread(name).join("status")).unwrap();
     let mut lines = status.lines();
@@ -162,7 +162,7 @@ fn cores(daemon: &Running, name: &str) -> String {
 
 #[test]
 fn the_shard_has_a_core_for_itself_if_it_is_given_one() {
-    // Once it serves an adapter it has settled.
+    // A daemon that serves an adapter has set its cores.
     let all = cores(&Running::start(&Place::new(ADAPTERS)), "shard-0");
     let last = all.rsplit([',', '-']).next().unwrap();
     let daemon = Running::start(&Place::new(&format!("cores = \"{last}\"\n{ADAPTERS}")));
@@ -309,8 +309,8 @@ fn limit_descriptors(child: &Child, limit: u64) -> Rlimit {
     prlimit(Some(Pid::from_child(child)), Resource::Nofile, limit).unwrap()
 }
 
-/// The listener stays readable while nobody can be accepted: the shard leaves it alone for a while
-/// instead of trying without end.
+/// The listener stays readable while no client can be accepted: the shard leaves it alone for a while instead of trying
+/// without end.
 #[test]
 fn without_descriptors_a_client_waits_and_one_line_tells() {
     let place = Place::new("");

@@ -1,4 +1,4 @@
-//! What the daemon gives up, as the kernel and the daemon tell.
+//! What the daemon gives up, as reported by the kernel and by the daemon.
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +29,7 @@ fn is_in_force(place: &Place, name: &str) -> bool {
     found.unwrap().in_force
 }
 
-/// What follows a word at the beginning of a line of a file in the daemon's `/proc` folder.
+/// Returns the rest of the line that begins with a word, in a file of the daemon's `/proc` folder.
 fn fact(daemon: &Running, file: &str, word: &str) -> String {
     let text = fs::read_to_string(format!("/proc/{}/{file}", daemon.0.id())).unwrap();
     let fact = text.lines().find_map(|line| line.strip_prefix(word));
@@ -47,7 +47,7 @@ fn a_daemon_has_given_up_what_it_does_not_need() {
     }
 }
 
-/// How much of the host a service reaches, in tenths, as systemd judges it.
+/// Checks how much of the host a service can reach, in tenths, as systemd judges it.
 fn assert_exposed_less_than(tenths: u8, drop_ins: &[&str]) {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd");
     let root = tempfile::tempdir().unwrap();
@@ -93,7 +93,7 @@ fn without_a_sandbox_it_says_so() {
     assert!(is_in_force(&place, "new privileges"));
 }
 
-/// What the daemon keeps if it is root: CAP_SYS_PTRACE.
+/// Capabilities that the daemon keeps if it is root: CAP_SYS_PTRACE.
 const KEPT_BY_ROOT: &str = "0000000000080000";
 
 #[test]

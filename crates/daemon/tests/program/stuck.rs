@@ -1,4 +1,4 @@
-//! A data path thread that stands still: it is stopped by ptrace, as a debugger would, while the others go on.
+//! A data path thread stands still: it is stopped by ptrace, as by a debugger, while the others go on.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -40,7 +40,7 @@ impl Stopped {
         ptrace::detach(self.0, None).unwrap();
     }
 
-    /// Waits until it has ended with its process.
+    /// Waits until the thread has ended with its process.
     fn end(self) {
         waitpid(self.0, Some(WaitPidFlag::__WALL)).unwrap();
     }
@@ -56,7 +56,7 @@ impl Log {
     }
 }
 
-/// With a watchdog, and open to debuggers.
+/// Returns the command of a daemon with a watchdog, which debuggers may attach to.
 fn command(place: &Place, watchdog_usec: &str) -> Command {
     let mut command = place.command();
     command
@@ -166,7 +166,7 @@ fn the_supervisor_hears_from_the_daemon_while_all_threads_go_on() {
     assert_eq!(supervisor.hear(), "WATCHDOG=1\n");
     let stopped = Stopped::thread(&daemon, "ethernet");
     log.wait_for("the Ethernet thread has made no turn for");
-    // What it was told before.
+    // Skips messages from before.
     supervisor.0.set_nonblocking(true).unwrap();
     while supervisor.0.recv(&mut [0; 64]).is_ok() {}
     supervisor.0.set_nonblocking(false).unwrap();

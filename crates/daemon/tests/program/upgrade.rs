@@ -1,4 +1,4 @@
-//! Another file of the program is installed, and the keeper goes on with it.
+//! Another version of the program is installed, and the keeper goes on with it.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -43,7 +43,7 @@ impl Daemon {
         kill_process(Pid::from_child(&self.running.0), Signal::HUP).unwrap();
     }
 
-    /// What the keeper runs.
+    /// Returns the program that the keeper runs.
     fn program(&self) -> PathBuf {
         fs::read_link(format!("/proc/{}/exe", self.running.0.id())).unwrap()
     }
@@ -52,7 +52,7 @@ impl Daemon {
         self.hears("refused, and nothing was changed: ")
     }
 
-    /// What the log says behind that.
+    /// Waits for these words in the log, and returns what follows them.
     pub(super) fn hears(&mut self, words: &str) -> String {
         loop {
             let mut line = String::new();
@@ -64,7 +64,7 @@ impl Daemon {
     }
 }
 
-/// Puts a copy of `program` where the daemon's is.
+/// Puts a copy of `program` in the place of the daemon's.
 fn install(place: &Place, program: &Path) -> PathBuf {
     fs::copy(program, place.path("fresh")).unwrap();
     fs::rename(place.path("fresh"), place.path("vrdmad")).unwrap();
@@ -83,7 +83,7 @@ fn a_keeper_goes_on_with_the_program_that_is_installed() {
     assert!(kept.place.files().is_empty(), "{:?}", kept.place.files());
 }
 
-/// Whoever collected the log has ended: a line that cannot be written ends nobody.
+/// A line that cannot be written, because the collector of the log has ended, ends neither keeper nor worker.
 #[test]
 fn a_keeper_whose_log_nobody_reads_goes_on() {
     let Daemon {
@@ -93,7 +93,7 @@ fn a_keeper_whose_log_nobody_reads_goes_on() {
         log,
     } = Daemon::start();
     drop(log);
-    // How the first upgrade went is told when the second one begins, at the latest.
+    // The outcome of the first upgrade is logged when the second one begins, at the latest.
     for _ in 0..2 {
         install(&place, Path::new(env!("CARGO_BIN_EXE_vrdmad")));
         kill_process(Pid::from_child(&running.0), Signal::HUP).unwrap();

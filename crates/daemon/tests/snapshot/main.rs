@@ -1,4 +1,4 @@
-//! The control API's half of a snapshot, with a QEMU that has greeted and whose guest has no driver yet.
+//! The control API's part of a snapshot, with a QEMU that has greeted and whose guest has no driver yet.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,7 +11,7 @@ use vrdma_pvrdma::Context;
 
 struct Daemon {
     child: Child,
-    /// Its log, which has to go somewhere.
+    /// The daemon's log, which has to go somewhere.
     _log: BufReader<ChildStderr>,
     folder: tempfile::TempDir,
     client: Client,
@@ -49,7 +49,7 @@ impl Daemon {
         }
     }
 
-    /// A QEMU that has said its version, and heard the daemon's.
+    /// Connects as a QEMU that has sent its version and received the daemon's.
     fn qemu(&self) -> UnixStream {
         let socket = self.folder.path().join("run/vm1.vfio-user");
         let mut qemu = UnixStream::connect(socket).unwrap();
@@ -79,7 +79,7 @@ impl Daemon {
         Ok(serde_json::from_slice(&answer.body).unwrap())
     }
 
-    /// The adapter's context.
+    /// Saves the adapter, and returns its context.
     fn saved(&self) -> Vec<u8> {
         self.post(&paths::track(&self.name), Vec::new()).unwrap();
         self.post(&paths::save(&self.name), Vec::new()).unwrap()
@@ -120,7 +120,7 @@ fn an_adapter_is_saved_works_on_and_is_restored_in_another_qemu() {
     assert_eq!(daemon.state(), "reset", "and not frozen");
     let context = Context::decode(&bytes).unwrap();
     assert_eq!((context.records.len(), context.pages.len()), (1, 0));
-    // It is no longer tracked: the next one begins with that.
+    // The adapter is no longer tracked: the next snapshot begins with that.
     refused(
         daemon.post(&paths::save(name), Vec::new()),
         "is not tracked",
@@ -147,13 +147,13 @@ fn an_adapter_is_saved_works_on_and_is_restored_in_another_qemu() {
     drop(again);
 }
 
-/// QEMU says where the guest has BAR 0, and hears that the daemon knows.
+/// Tells where the guest has BAR 0, as QEMU does, and waits for the daemon's reply.
 fn map_bar_0(qemu: &mut UnixStream, address: u32) {
     say_bar_0(qemu, address);
     hear_reply(qemu);
 }
 
-/// A region write of configuration space (vfio-user).
+/// Sends a region write of configuration space (vfio-user).
 fn say_bar_0(qemu: &mut UnixStream, address: u32) {
     const REGION_WRITE: u16 = 10;
     const CONFIG: u32 = 7;
@@ -175,7 +175,7 @@ fn hear_reply(qemu: &mut UnixStream) {
     assert_eq!(reply[12..16], [0; 4], "no error");
 }
 
-/// As when a VM's two adapters have changed places.
+/// Such as after a VM's two adapters have changed places.
 #[test]
 fn an_adapter_that_qemu_has_elsewhere_is_not_restored() {
     let daemon = Daemon::start();
@@ -226,7 +226,7 @@ fn an_adapter_whose_memory_follows_is_made_when_it_is_activated() {
     );
     say_bar_0(&mut qemu, 0xfebd_4000);
     qemu.set_nonblocking(true).unwrap();
-    // The daemon answers other questions, and QEMU not.
+    // The daemon answers other requests, but not QEMU.
     assert!(is_restored());
     let unheard = qemu.read(&mut [0]).unwrap_err();
     assert_eq!(unheard.kind(), std::io::ErrorKind::WouldBlock);
@@ -248,7 +248,7 @@ fn a_qemu_that_ends_before_its_memory_is_there_is_forgotten() {
         .post(&paths::restore(name), request.to_vec())
         .unwrap();
     drop(qemu);
-    // It is let in when the other one is gone, and not before.
+    // The next QEMU is let in when the first one is gone, and not before.
     let mut next = daemon.qemu();
     map_bar_0(&mut next, 0xfebd_4000);
     refused(

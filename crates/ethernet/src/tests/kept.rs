@@ -1,4 +1,4 @@
-//! Workers that follow each other at the same connections.
+//! Workers that follow each other with the same connections.
 
 use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -8,7 +8,7 @@ use vrdma_threads::StreamRecords;
 
 use super::*;
 
-/// What is written down: a connection by its port, and whether it is amid a frame.
+/// The records: the connection of each port, and whether it is amid a frame.
 #[derive(Debug, Default)]
 struct Book(Mutex<BTreeMap<Name, (OwnedFd, bool)>>);
 
@@ -28,7 +28,7 @@ impl StreamRecords for Book {
     }
 }
 
-/// A worker at two ports, which begins with connections that another one has left.
+/// Starts a worker at two ports, with connections that another one has left.
 fn follow(left: &mut BTreeMap<Name, (OwnedFd, bool)>) -> (Switch, Arc<Book>) {
     let (switch, book) = (Switch::start(), Arc::new(Book::default()));
     for port in [1, 2] {
@@ -43,7 +43,7 @@ fn follow(left: &mut BTreeMap<Name, (OwnedFd, bool)>) -> (Switch, Arc<Book>) {
     (switch, book)
 }
 
-/// What a worker leaves that is killed: the connections stay open.
+/// Kills a worker, and returns what it leaves: the connections stay open.
 fn kill(worker: (Switch, Arc<Book>)) -> BTreeMap<Name, (OwnedFd, bool)> {
     let (switch, book) = worker;
     let left = std::mem::take(&mut *book.0.lock().unwrap());
@@ -51,7 +51,7 @@ fn kill(worker: (Switch, Arc<Book>)) -> BTreeMap<Name, (OwnedFd, bool)> {
     left
 }
 
-/// Two QEMUs that know each other.
+/// Connects two QEMUs that know each other.
 fn connected(worker: &(Switch, Arc<Book>)) -> (Qemu, Qemu) {
     let (mut a, mut b) = (worker.0.connect(1), worker.0.connect(2));
     greet(&mut a, A, &mut b);
@@ -76,7 +76,7 @@ fn the_next_worker_goes_on_amid_a_frame_that_comes() {
     }
 }
 
-/// Reads frames until one has that content; each has one content all over.
+/// Reads frames until one has that content; each frame repeats one byte.
 fn read_until(qemu: &mut Qemu, fill: u8) -> usize {
     let mut frames = 0;
     loop {
@@ -93,7 +93,7 @@ fn read_until(qemu: &mut Qemu, fill: u8) -> usize {
     }
 }
 
-/// A guest that reads late has whole frames, of which some are lost with the worker.
+/// A guest that reads late gets whole frames, some of which are lost with the worker.
 #[test]
 fn no_frame_is_torn_at_a_socket_that_is_full() {
     for length in [60, 1514, 9014] {
@@ -102,7 +102,7 @@ fn no_frame_is_torn_at_a_socket_that_is_full() {
         for _ in 0..(2 << 20) / length {
             a.send(&frame(B, A, 7, length));
         }
-        // All of them were handled when this comes back.
+        // All frames are handled when this returns.
         a.send(&frame(A, B, 0, 60));
         worker.0.stats(1);
         let left = &mut kill(worker);
@@ -119,7 +119,7 @@ fn no_frame_is_torn_at_a_socket_that_is_full() {
     }
 }
 
-/// It costs nothing to wait for the rest of a frame.
+/// Waiting for the rest of a frame costs nothing.
 #[test]
 fn a_frame_that_does_not_end_holds_up_nobody() {
     let worker = follow(&mut BTreeMap::new());

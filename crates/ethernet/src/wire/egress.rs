@@ -1,4 +1,4 @@
-//! Frames that leave, and what becomes of those that are too long.
+//! Frames that leave, and the handling of those that are too long.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use vrdma_uplink::Hop;
 
 use super::UplinkPort;
 
-/// How often the log says that frames are too long.
+/// How often the log reports frames that are too long.
 const COMPLAINTS_APART: Duration = Duration::from_secs(60);
 
-/// The Ethernet header, which no MTU counts.
+/// Bytes of the Ethernet header, which are not part of the MTU.
 const ETHERNET_BYTES: usize = 14;
 
-/// Queues a frame at the uplinks that shall carry it. What comes back tells the sender that it was
-/// too long for one of them.
+/// Queues a frame at the uplinks that are to carry it. If it is too long for one of them, the returned frame tells the
+/// sender so.
 pub(crate) fn send(
     wires: &mut BTreeMap<UplinkId, UplinkPort>,
     segments: &Segments,
@@ -37,7 +37,7 @@ pub(crate) fn send(
 }
 
 impl UplinkPort {
-    /// Queues a frame, or its pieces; one that is lost because of its length is counted by the port.
+    /// Queues a frame, or its pieces; the port counts a frame that is lost because of its length.
     fn send(&mut self, hop: Hop, frame: &[u8]) -> Option<Vec<u8>> {
         self.touched = true;
         let port = &mut self.end.port;

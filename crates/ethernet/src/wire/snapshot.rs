@@ -1,4 +1,4 @@
-//! What uplinks count, for the control plane.
+//! Counters of uplinks, for the control plane.
 
 use vrdma_switch::UplinkId;
 use vrdma_threads::UplinkSnapshot;

@@ -20,7 +20,7 @@ fn area() -> OwnedFd {
     Area::create(CAPACITY).unwrap()
 }
 
-/// A worker that begins with what the area has.
+/// Starts a worker that goes on from the area.
 fn worker(area: &OwnedFd, text: &str) -> (Changes, Inventory) {
     let mut inventory = configured(text);
     let found = Found::open(area.as_fd()).unwrap();
@@ -108,7 +108,7 @@ fn who_edits_the_configuration_has_the_last_word() {
     }
 }
 
-/// The adapter goes with the first of them that ends, whichever that is.
+/// The next worker knows every connection that holds an adapter; the adapter goes with the first one that ends.
 #[test]
 fn the_next_worker_knows_all_who_hold_an_adapter() {
     let area = area();
@@ -140,7 +140,7 @@ fn the_next_worker_knows_all_who_hold_an_adapter() {
     }
 }
 
-/// Its holder would end it otherwise.
+/// Otherwise the holder of the other adapter would end this one.
 #[test]
 fn an_adapter_of_the_configuration_is_held_by_nobody_who_held_another_of_its_name() {
     let area = area();
@@ -180,7 +180,7 @@ fn a_part_that_is_missing_costs_its_own_object_only() {
     assert_eq!(names(&follower), ["c1", "vm2"]);
 }
 
-/// One of each kind, as records have them.
+/// Makes one record of each kind.
 fn all_kinds() -> Vec<Kept> {
     let mut now = configured(CONFIGURED);
     add(

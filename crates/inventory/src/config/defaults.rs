@@ -1,8 +1,8 @@
-//! Where things are when nobody says so.
+//! Default paths.
 
 use std::path::{Path, PathBuf};
 
-/// What the environment says; an argument so that tests need not change the process's own.
+/// Variables of the environment; an argument, so that tests need not change the process's own.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     /// `$XDG_CONFIG_HOME`
@@ -12,7 +12,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Those of this process.
+    /// Returns the variables of this process.
     pub fn of_process() -> Self {
         let variable = |name| std::env::var_os(name).map(PathBuf::from);
         Self {
@@ -22,7 +22,7 @@ impl Environment {
     }
 }
 
-/// The person's own configuration before the machine's; `None` when neither exists.
+/// Returns the user's own configuration file, or else the machine's; `None` when neither exists.
 pub fn default_file(environment: &Environment) -> Option<PathBuf> {
     let own = environment
         .config_home

@@ -1,4 +1,4 @@
-//! One sentence for a wrong configuration: file, line and key, what is wrong, how to mend it.
+//! One sentence for a wrong configuration: file, line and key, what is wrong, how to correct it.
 
 use std::fmt;
 use std::io;
@@ -35,7 +35,7 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// An error about the value at `place`.
+    /// Makes an error about the value at `place`.
     pub(super) fn at(&self, place: Range<usize>, sentence: &str) -> ConfigError {
         let path = self.path.display();
         if self.text.is_empty() {
@@ -50,7 +50,7 @@ impl Source<'_> {
         ConfigError(format!("{path}, line {line}{key}: {sentence}"))
     }
 
-    /// What stands left of the equals sign.
+    /// Returns the text left of the equals sign.
     fn key(&self, line: usize) -> Option<&str> {
         let text = self.text.lines().nth(line - 1)?;
         let key = text.split_once('=')?.0.trim();
@@ -58,7 +58,7 @@ impl Source<'_> {
         (!key.is_empty() && key.chars().all(plain)).then_some(key)
     }
 
-    /// An error of the parser, with what to do about it.
+    /// Makes an error from one of the parser, with advice.
     pub(super) fn toml(&self, error: &toml::de::Error) -> ConfigError {
         let message = error.message().replace('\n', ", ");
         let mend = MENDS
@@ -73,7 +73,7 @@ impl Source<'_> {
     }
 }
 
-/// What to do about errors of the parser, by a part of its message.
+/// Advice for errors of the parser, by a part of the message.
 const MENDS: &[(&str, &str)] = &[
     ("unknown field", "correct the spelling or remove the line"),
     ("unknown variant", "write one of these in double quotes"),

@@ -1,4 +1,4 @@
-//! The shape of the file. Values that other lines can contradict remember their place.
+//! The structure of the file. Values that other lines can contradict remember their place.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -92,7 +92,7 @@ impl PortGroupTable {
         }
     }
 
-    /// Where one of its guarantees stands.
+    /// Returns the place of one of the port group's guarantees.
     pub(super) fn guarantee_span(&self, which: Guarantee) -> Option<Range<usize>> {
         let bits = [&self.guarantee_out, &self.guarantee_in];
         let ops = [&self.guarantee_out_ops, &self.guarantee_in_ops];
@@ -209,7 +209,7 @@ impl AdapterTable {
 }
 
 impl AdapterTable {
-    /// Where the first of its limits stands, or of its guarantees, or its weight.
+    /// Returns the place of the first limit, or else guarantee, or else weight.
     pub(super) fn limit_span(&self) -> Option<Range<usize>> {
         let rates = [
             &self.limit_out,
@@ -229,7 +229,7 @@ impl AdapterTable {
         rates.chain(ops).chain(weight).next()
     }
 
-    /// Where one of its guarantees stands.
+    /// Returns the place of one of the adapter's guarantees.
     pub(super) fn guarantee_span(&self, which: Guarantee) -> Option<Range<usize>> {
         let bits = [&self.guarantee_out, &self.guarantee_in];
         let ops = [&self.guarantee_out_ops, &self.guarantee_in_ops];

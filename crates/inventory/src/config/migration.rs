@@ -7,7 +7,7 @@ use super::file::MigrationTable;
 use crate::inventory::read_keys;
 use crate::spec::MigrationSpec;
 
-/// What it says.
+/// Converts and checks the table.
 pub(super) fn spec(
     source: &Source<'_>,
     table: &MigrationTable,
@@ -19,7 +19,7 @@ pub(super) fn spec(
     Ok(MigrationSpec { listen, keys })
 }
 
-/// Other daemons are told it, so it is one that they reach.
+/// Parses the address. It is given to other daemons, so it has to be one that they can reach.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let parsed = text.parse::<SocketAddr>().ok();
     let named = parsed.filter(|address| address.port() != 0);

@@ -6,7 +6,7 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
     Config::from_text(Path::new(FILE), text, Path::new("/run/vrdma"))
 }
 
-/// A wrong text, and the whole sentence without the file's name.
+/// Wrong texts, each with the whole sentence without the file's name.
 const WRONG: &[(&str, &str)] = &[
     (
         "[deamon]",

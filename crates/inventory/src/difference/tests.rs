@@ -49,7 +49,7 @@ fn name(name: &str) -> Name {
     name.parse().unwrap()
 }
 
-/// All that is told of it.
+/// Returns everything that the API reports of an inventory.
 fn told(inventory: &Inventory) -> String {
     let uplinks: Vec<_> = inventory.uplinks().map(|(_, uplink)| uplink).collect();
     let parts = [
@@ -61,14 +61,15 @@ fn told(inventory: &Inventory) -> String {
     parts.map(Result::unwrap).join("\n")
 }
 
-/// As a worker keeps them.
+/// Returns the differences as a worker keeps them.
 fn differences(now: &Inventory, changed: &[Object]) -> Vec<Difference> {
     let kept = changed.iter().map(|object| now.difference(object));
     let bytes = serde_json::to_vec(&kept.collect::<Vec<_>>()).unwrap();
     serde_json::from_slice(&bytes).unwrap()
 }
 
-/// Addresses change hands, a port group goes, another one comes with all kinds of objects.
+/// Makes an inventory in which addresses change hands, a port group goes, and another one comes with all kinds of
+/// objects.
 fn changed() -> (Inventory, Vec<Object>) {
     let mut now = configured(CONFIGURED);
     let runtime = Origin::Runtime;

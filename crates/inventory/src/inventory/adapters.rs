@@ -1,4 +1,4 @@
-//! The adapters of the inventory, found by each thing that no two of them may share.
+//! The adapters of the inventory, with an index for each value that no two of them may share.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,21 +12,21 @@ use super::limits::enforce;
 use super::numbers::Numbers;
 use super::people::People;
 
-/// See the module. No operation looks at all of them.
+/// Adapters and their indexes; see the module. No operation goes over all adapters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Adapters {
-    /// Boxed: nodes of the tree have room for more than they hold.
+    /// Boxed, because nodes of the tree have room for more entries than they hold.
     by_name: BTreeMap<Name, Box<Plugged>>,
     by_port: BTreeMap<PortId, Name>,
     by_mac: BTreeMap<MacAddress, PortId>,
-    /// An address is one adapter's in its port group.
+    /// In a port group, an address belongs to one adapter.
     by_ip: BTreeMap<Name, BTreeMap<IpAddr, PortId>>,
     ports: Numbers,
 }
 
 impl Adapters {
-    /// Adds one whose name, MAC and IP address nobody has, and says its number in the switch and what
-    /// limits it, beside what limits its port group.
+    /// Adds an adapter whose name, MAC and IP address are free. Returns its number in the switch, and its limits on top
+    /// of those of its port group.
     pub(super) fn insert(
         &mut self,
         adapter: Adapter,
@@ -51,7 +51,7 @@ impl Adapters {
         (port, policy)
     }
 
-    /// Forgets one; all that it had is free.
+    /// Removes an adapter; its name, number and addresses are free then.
     pub(super) fn remove(&mut self, name: &Name) -> Option<Plugged> {
         let plugged = self.by_name.remove(name)?;
         let Plugged { port, adapter, .. } = &*plugged;
@@ -80,7 +80,7 @@ impl Adapters {
         }
     }
 
-    /// An adapter has these IP addresses, which nobody else has, in place of all before.
+    /// Replaces the IP addresses of an adapter. No other adapter has the new ones.
     pub(super) fn keep_to(&mut self, name: &Name, ip: &Addresses) {
         let Some(plugged) = self.get_mut(name) else {
             return;
@@ -103,14 +103,14 @@ impl Adapters {
         self.by_name.get_mut(name).map(|plugged| &mut **plugged)
     }
 
-    /// The VM of an adapter goes to another host, or comes from there.
+    /// Records that the VM of an adapter goes to another host, or comes from there.
     pub(super) fn set_away(&mut self, name: &Name, away: bool) {
         if let Some(plugged) = self.by_name.get_mut(name) {
             plugged.adapter.away = away;
         }
     }
 
-    /// Another shard serves an adapter from now on.
+    /// Records that another shard serves an adapter from now on.
     pub(super) fn place(&mut self, name: &Name, shard: Option<u16>) {
         if let Some(plugged) = self.by_name.get_mut(name) {
             plugged.adapter.shard = shard;
@@ -130,18 +130,18 @@ impl Adapters {
         }
     }
 
-    /// All by name.
+    /// Returns all adapters, by name.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Name, &Plugged)> {
         let all = self.by_name.iter();
         all.map(|(name, plugged)| (name, &**plugged))
     }
 
-    /// Who has this MAC address.
+    /// Returns the adapter with this MAC address.
     pub(super) fn with_mac(&self, mac: MacAddress) -> Option<&Name> {
         self.by_port.get(self.by_mac.get(&mac)?)
     }
 
-    /// Who has this IP address in a port group.
+    /// Returns the adapter with this IP address in a port group.
     pub(super) fn with_ip(&self, portgroup: &Name, ip: IpAddr) -> Option<&Name> {
         let port = self.by_ip.get(portgroup)?.get(&ip)?;
         self.by_port.get(port)

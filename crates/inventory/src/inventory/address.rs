@@ -1,4 +1,4 @@
-//! IP addresses of adapters: those of processes get them from nobody else, and guests may be kept to some.
+//! IP addresses of adapters: those of process adapters always come from here, and guests may be limited to some.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -7,13 +7,12 @@ use vrdma_api::{AdapterKind, AdapterRequest, Addresses, MacAddress, Name};
 
 use super::{Inventory, Refusal};
 
-/// Addresses that RFC 3927 section 2.1 gives to hosts: 169.254.1.0 to 169.254.254.255.
+/// First address that RFC 3927 section 2.1 gives to hosts: 169.254.1.0 to 169.254.254.255.
 const LINK_LOCAL_FIRST: u32 = 0xa9fe_0100;
 const LINK_LOCAL_COUNT: u32 = 254 << 8;
 
 impl Inventory {
-    /// The addresses that a new adapter gets: those asked for, or a free link-local one that follows
-    /// from its MAC.
+    /// Returns the addresses of a new adapter: those asked for, or a free link-local one that is derived from its MAC.
     pub(super) fn choose_ip(
         &self,
         request: &AdapterRequest,
@@ -38,10 +37,10 @@ impl Inventory {
         }
     }
 
-    /// Addresses that a VM's guest may be kept to in place of those before.
+    /// Checks addresses that are to replace those of a VM's guest.
     ///
     /// # Errors
-    /// There is no such adapter, it is not a VM's, or the addresses do not do.
+    /// There is no such adapter, it is not a VM's, or the addresses cannot be used.
     pub(super) fn check_new_addresses(&self, name: &Name, ip: &Addresses) -> Result<(), Refusal> {
         let adapter = &self.plugged(name)?.adapter;
         match adapter.kind {
@@ -50,7 +49,7 @@ impl Inventory {
         }
     }
 
-    /// Each may be the named adapter's, and is there once.
+    /// Checks that the named adapter may have each address, and that none is listed twice.
     fn check_addresses(&self, of: &Name, group: &Name, ip: &Addresses) -> Result<(), Refusal> {
         if ip.as_slice().len() > Addresses::MAX {
             return Err(Refusal::too_many_addresses());
@@ -72,7 +71,7 @@ impl Inventory {
         Ok(())
     }
 
-    /// There are more addresses than adapters, so one is free.
+    /// Returns a free link-local address; there is one, because there are more addresses than adapters.
     fn free_link_local(&self, portgroup: &Name, mac: MacAddress) -> Option<IpAddr> {
         let [.., a, b, c] = mac.octets();
         let start = u32::from_be_bytes([0, a, b, c]);
@@ -83,7 +82,7 @@ impl Inventory {
     }
 }
 
-/// One host's address that others can send to.
+/// Whether this is the address of one host, to which others can send.
 fn is_usable(ip: IpAddr) -> bool {
     let is_broadcast = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
     !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || is_broadcast)

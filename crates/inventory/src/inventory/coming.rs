@@ -1,10 +1,10 @@
-//! What is being added: it has its name, numbers and addresses, and is shown to nobody until the data path has it.
+//! An object that is being added: it has its name, numbers and addresses, and is hidden until the data path has it.
 
 use vrdma_api::{Endpoint, Name};
 
 use super::Inventory;
 
-/// One thing that is being added.
+/// An object that is being added.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Coming {
     /// An adapter.
@@ -16,12 +16,12 @@ pub enum Coming {
 }
 
 impl Inventory {
-    /// Shows nobody what has just been added. One thing is added at a time.
+    /// Hides the object that has just been added. Only one is added at a time.
     pub fn hide(&mut self, coming: Coming) {
         self.coming = Some(coming);
     }
 
-    /// Shows all there is, and lets it be removed.
+    /// Shows all objects, and lets them be removed.
     pub fn show(&mut self) {
         self.coming = None;
     }

@@ -1,4 +1,4 @@
-//! Port groups, and which of them would be one network.
+//! Port groups, and which of them would share a network outside the host.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ pub(super) struct Group {
     pub(super) id: GroupId,
     pub(super) vlan: Option<Vlan>,
     pub(super) vni: Option<Vni>,
-    /// Guests' own cards may send RoCEv2.
+    /// Whether guests' own cards may send RoCEv2.
     pub(super) allow_roce_frames: bool,
     origin: Origin,
     pub(super) adapters: BTreeSet<Name>,
-    /// Of those adapters that name nobody themselves.
+    /// Users and groups that may use those adapters that name none themselves.
     pub(super) people: People,
-    /// What all its adapters have to keep together; the data path has it, too.
+    /// Limits that all its adapters share; the data path has them, too.
     pub(super) policy: Arc<Policy>,
     pub(super) limits: Limits,
     pub(super) weight: Weight,
 }
 
 impl Group {
-    /// What marks its frames outside the host.
+    /// Returns the mark of its frames outside the host.
     pub(super) fn segment(&self) -> Segment {
         Segment {
             vlan: self.vlan,
@@ -38,7 +38,7 @@ impl Group {
     }
 }
 
-/// The VXLAN network of a group: its own, or the one that is numbered as its VLAN.
+/// Returns the VXLAN network of a group: its own, or the one with the number of its VLAN.
 fn network(vlan: Option<Vlan>, vni: Option<Vni>) -> Option<Vni> {
     vni.or(vlan.map(Vni::from))
 }
@@ -86,7 +86,8 @@ impl Inventory {
         self.portgroup(name)
     }
 
-    /// Two groups with one VLAN would be one network on an uplink, whatever their names promise.
+    /// Checks that the VLAN is free: two groups with one VLAN would be one network on an uplink, whatever their names
+    /// promise.
     fn check_vlan(&self, vlan: Option<Vlan>) -> Result<(), Refusal> {
         let Some(vlan) = vlan else { return Ok(()) };
         match self
@@ -99,7 +100,7 @@ impl Inventory {
         }
     }
 
-    /// As with VLANs.
+    /// The same for VXLAN networks.
     fn check_vni(&self, vni: Option<Vni>) -> Result<(), Refusal> {
         let Some(vni) = vni else { return Ok(()) };
         let mut groups = self.groups.iter();
@@ -119,7 +120,7 @@ impl Inventory {
         Ok(())
     }
 
-    /// One port group.
+    /// Returns one port group.
     pub fn portgroup(&self, name: &Name) -> Result<PortGroup, Refusal> {
         let group = self
             .groups
@@ -128,14 +129,14 @@ impl Inventory {
         Ok(self.describe(name, group))
     }
 
-    /// Its number in the switch.
+    /// Returns the number of a port group in the switch.
     pub fn group_id(&self, name: &Name) -> Result<GroupId, Refusal> {
         let group = self.groups.get(name);
         let group = group.ok_or_else(|| self.no_portgroup(name))?;
         Ok(group.id)
     }
 
-    /// All port groups by name.
+    /// Returns all port groups, by name.
     pub fn portgroups(&self) -> Vec<PortGroup> {
         self.groups
             .iter()
@@ -147,7 +148,7 @@ impl Inventory {
         Refusal::no_portgroup(name, self.groups.keys())
     }
 
-    /// What would make a port group again, and who made it.
+    /// Returns the request that would make a port group again, and its origin.
     pub(crate) fn portgroup_request(&self, name: &Name) -> Option<(PortGroupRequest, Origin)> {
         let group = self.groups.get(name)?;
         let request = PortGroupRequest {

@@ -1,4 +1,4 @@
-//! Reads the key of a tunnel or of migrations, if nobody else can.
+//! Reads the key file of a tunnel or of migrations, unless others can read it.
 
 use std::fs::{File, Metadata};
 use std::io::Read;
@@ -10,13 +10,13 @@ use vrdma_uplink::Keys;
 
 use super::refusal::Refusal;
 
-/// Two keys and comments.
+/// Most bytes of a key file: room for two keys and comments.
 const FILE_BYTES_MAX: u64 = 4096;
 
-/// Bits of a mode that let others than the owner in.
+/// Mode bits that give access to users other than the owner.
 const OTHERS: u32 = 0o077;
 
-/// The keys of a file. What is refused is one sentence.
+/// Reads the keys of a file. A refusal is one sentence.
 pub(crate) fn read(path: &Path) -> Result<Keys, Refusal> {
     let keys = if path.is_absolute() {
         read_private(path)
@@ -31,8 +31,8 @@ pub(crate) fn read(path: &Path) -> Result<Keys, Refusal> {
 fn read_private(path: &Path) -> Result<Keys, String> {
     let shown = path.display();
     let unreadable = |error| format!("cannot read the key file {shown}: {error}");
-    // Neither a pipe nor a device holds up the control plane: they are looked at before they are opened,
-    // and again, as what was there may have been replaced.
+    // A pipe or a device must not hold up the control plane: the file is checked before it is opened, and again
+    // afterwards, since it may have been replaced.
     check(path, &path.metadata().map_err(unreadable)?)?;
     let file = File::open(path).map_err(unreadable)?;
     check(path, &file.metadata().map_err(unreadable)?)?;

@@ -1,4 +1,4 @@
-//! What limits adapters and port groups: the data path goes by it at once.
+//! Limits of adapters and port groups, which the data path follows at once.
 
 use vrdma_api::{
     Adapter, AdapterChange, AdapterKind, AdapterRequest, Limits, LimitsChange, Name, OpsRate,
@@ -8,12 +8,12 @@ use vrdma_switch::{Limit, Policy};
 
 use super::{Inventory, Refusal};
 
-/// What the limits of an adapter or a port group have done.
+/// Effects of the limits of an adapter or a port group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Limited {
-    /// Waits of who sends.
+    /// Waits of the adapter as a sender.
     pub out: Throttled,
-    /// Waits of who sends to it.
+    /// Waits of adapters that send to it.
     pub inward: Throttled,
     /// Packets that were dropped.
     pub drops: u64,
@@ -36,7 +36,7 @@ impl Limited {
     }
 }
 
-/// Has a policy be what it is told to.
+/// Sets a policy to these limits.
 pub(super) fn enforce(policy: &Policy, limits: &Limits) {
     let bits = |rate: Option<Rate>| rate.map(Rate::bits);
     let ops = |rate: Option<OpsRate>| rate.map(OpsRate::get);
@@ -50,7 +50,7 @@ pub(super) fn enforce(policy: &Policy, limits: &Limits) {
     policy.set_guarantee(Limit::InOps, ops(limits.guarantee_in_ops));
 }
 
-/// Nobody is guaranteed more than it may have.
+/// Checks that no guarantee exceeds its limit.
 pub(super) fn check_guarantee(limits: &Limits) -> Result<(), Refusal> {
     match limits.contradiction() {
         Some(found) => Err(Refusal::contradiction(&found)),
@@ -58,7 +58,7 @@ pub(super) fn check_guarantee(limits: &Limits) -> Result<(), Refusal> {
     }
 }
 
-/// RDMA is what is limited.
+/// Checks the limits of a new adapter. Only RDMA is limited.
 pub(super) fn check(request: &AdapterRequest) -> Result<(), Refusal> {
     let asks = request.limits != Limits::default() || request.weight != Weight::default();
     match request.kind {
@@ -67,7 +67,7 @@ pub(super) fn check(request: &AdapterRequest) -> Result<(), Refusal> {
     }
 }
 
-/// The same of a change.
+/// The same for a change.
 pub(super) fn check_change(adapter: &Adapter, change: &AdapterChange) -> Result<(), Refusal> {
     let asks = change.limits != LimitsChange::default() || change.weight.is_some();
     match adapter.kind {
@@ -94,7 +94,7 @@ impl Inventory {
         self.portgroup(name)
     }
 
-    /// What an adapter's limits have done, and those of its port group to it.
+    /// Returns the effects of an adapter's limits, and of those of its port group on it.
     pub fn limited(&self, name: &Name) -> Limited {
         let plugged = self.adapters.get(name);
         plugged.map_or_else(Limited::default, |it| Limited::by(&it.policy))

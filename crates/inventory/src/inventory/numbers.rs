@@ -3,17 +3,17 @@
 
 use std::collections::BTreeSet;
 
-/// See the module. There are never more than were ever in use together.
+/// Free and used numbers; see the module. The set never has more numbers than were once in use together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Numbers {
-    /// Given back, and below `end`.
+    /// Numbers that were given back, all below `end`.
     free: BTreeSet<u32>,
-    /// Nobody has this one or one above it.
+    /// First number from which on all are free.
     end: u32,
 }
 
 impl Numbers {
-    /// The lowest free one, which is the caller's from now on.
+    /// Takes the lowest free number.
     pub(super) fn take(&mut self) -> u32 {
         self.free.pop_first().unwrap_or_else(|| {
             self.end += 1;
@@ -21,7 +21,7 @@ impl Numbers {
         })
     }
 
-    /// A number that was taken is free.
+    /// Frees a number that was taken.
     pub(super) fn give_back(&mut self, number: u32) {
         debug_assert!(number < self.end && !self.free.contains(&number));
         self.free.insert(number);

@@ -6,10 +6,10 @@ use vrdma_process::Admitted;
 
 use super::{Field, Inventory, Plugged, Refusal};
 
-/// Users that one adapter or port group names, and groups.
+/// Most users that one adapter or port group may name, and most groups.
 pub(super) const NAMES_MAX: usize = 64;
 
-/// Who is named, and their numbers.
+/// Users and groups that are named, and their numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct People {
     pub(super) users: Vec<UnixName>,
@@ -34,14 +34,14 @@ impl People {
         })
     }
 
-    /// Whether nobody is named.
+    /// Whether no user or group is named.
     pub(super) fn is_empty(&self) -> bool {
         self.users.is_empty() && self.groups.is_empty()
     }
 }
 
 impl People {
-    /// Enters who may use an adapter that names these, in a port group that names `of_group`.
+    /// Fills in the users and groups that may use an adapter which names these, in a port group that names `of_group`.
     pub(super) fn admit(&self, of_group: &Self, adapter: &mut Adapter) -> Admitted {
         let people = if self.is_empty() { of_group } else { self };
         adapter.users.clone_from(&people.users);
@@ -51,7 +51,7 @@ impl People {
 }
 
 impl Inventory {
-    /// Whom a change names for an adapter, if it does.
+    /// Returns the users and groups that a change names for an adapter, if it does.
     pub(super) fn changed_people(
         &self,
         name: &Name,
@@ -71,7 +71,7 @@ impl Inventory {
         People::find(users, groups).map(Some)
     }
 
-    /// Whom an adapter names itself: users and groups.
+    /// Returns the users and groups that an adapter names itself.
     pub(crate) fn people_of(&self, name: &Name) -> Option<(Vec<UnixName>, Vec<UnixName>)> {
         let people = &self.adapters.get(name)?.people;
         Some((people.users.clone(), people.groups.clone()))
@@ -87,7 +87,7 @@ impl Inventory {
         plugged.people = people;
     }
 
-    /// Who may use an adapter, for the data path.
+    /// Returns the users and groups that may use an adapter, for the data path.
     ///
     /// # Errors
     /// There is no such adapter.

@@ -1,4 +1,4 @@
-//! Why the inventory says no: each reason is one sentence that says how to mend it.
+//! Reasons why the inventory refuses: each is one sentence that says how to correct the request.
 
 mod uplinks;
 
@@ -9,18 +9,18 @@ use vrdma_api::{
     AdapterKind, Addresses, Contradiction, Guarantee, MacAddress, Name, UnixName, Vlan,
 };
 
-/// What sort of answer a client gets.
+/// Kind of answer that a client gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// The request makes no sense, now or ever.
     Invalid,
-    /// It names something that is not there.
+    /// The request names something that does not exist.
     Missing,
-    /// It contradicts something that is there.
+    /// The request contradicts something that exists.
     Conflict,
 }
 
-/// Which field of the request is to blame, so that the configuration can point at its line.
+/// Field of the request that is wrong, so that the configuration can point at its line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Field {
     /// `name`
@@ -66,9 +66,9 @@ pub enum Field {
 /// A refused change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// Sort.
+    /// Kind of answer.
     pub kind: Kind,
-    /// Culprit.
+    /// Field that is wrong.
     pub field: Field,
     sentence: String,
 }
@@ -275,7 +275,7 @@ fn known_groups<'a>(known: impl Iterator<Item = &'a Name>) -> String {
     }
 }
 
-/// A sentence stays one, however many names there are.
+/// Lists some of the names: however many there are, the sentence stays one sentence.
 fn some_of<'a>(names: impl Iterator<Item = &'a Name>, count: usize) -> String {
     const SHOWN: usize = 8;
     let shown: Vec<_> = names.take(SHOWN).map(Name::as_str).collect();

@@ -14,13 +14,13 @@ use super::refusal::{Field, Refusal};
 use super::{Inventory, key_file, lowest_free};
 use crate::spec::{Medium, UplinkSpec};
 
-/// Uplinks: hosts have a few ports, and each costs four descriptors.
+/// Most uplinks: hosts have a few ports, and each uplink costs four descriptors.
 pub const UPLINKS_MAX: usize = 16;
-/// Peers of one tunnel: a frame for an unknown station goes to each of them.
+/// Most peers of one tunnel: a frame for an unknown station goes to each of them.
 pub const PEERS_MAX: usize = 256;
-/// Networks that are stated for a peer: as many as there may be port groups.
+/// Most networks stated for a peer: as many as there may be port groups.
 const VNIS_MAX: usize = 4094;
-/// Stations that are stated for all peers of one tunnel.
+/// Most stations stated for all peers of one tunnel.
 pub const STATIONS_MAX: usize = 16_384;
 
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ struct Other {
     spec: PeerSpec,
 }
 
-/// A peer as the data path knows it.
+/// Describes a peer for the data path.
 fn peer_spec(request: &PeerRequest, keys: Option<Keys>) -> PeerSpec {
     let stations = request.stations.iter();
     let vnis = request.vnis.iter();
@@ -57,7 +57,7 @@ fn peer_spec(request: &PeerRequest, keys: Option<Keys>) -> PeerSpec {
 }
 
 impl Inventory {
-    /// Adds an uplink; what comes back is what must now be opened and told to the data path.
+    /// Adds an uplink, and returns what must now be opened and told to the data path.
     pub fn add_uplink(
         &mut self,
         request: &UplinkRequest,
@@ -91,7 +91,8 @@ impl Inventory {
         Ok(spec)
     }
 
-    /// An interface with two uplinks would take every frame twice; a UDP port has one owner.
+    /// Checks that the medium is free: an interface with two uplinks would take every frame twice, and a UDP port has
+    /// one owner.
     fn check_medium(&self, medium: &Medium) -> Result<(), Refusal> {
         let mut others = self.uplinks.iter();
         if let Some((owner, _)) = others.find(|(_, other)| other.medium == *medium) {
@@ -110,7 +111,7 @@ impl Inventory {
         groups.map(|(name, _)| name).collect()
     }
 
-    /// Two groups without a VLAN would be one network on a raw uplink.
+    /// Checks that no other group is without a VLAN: two such groups would be one network on a raw uplink.
     pub(super) fn check_untagged(&self, name: &Name, vlan: Option<Vlan>) -> Result<(), Refusal> {
         let is_raw = |linked: &Linked| linked.request.kind == UplinkKind::Raw;
         if vlan.is_some() || !self.uplinks.values().any(is_raw) {
@@ -122,35 +123,35 @@ impl Inventory {
         }
     }
 
-    /// Removes an uplink and its peers. Its number is free for the next, so the data path must forget
-    /// it first.
+    /// Removes an uplink and its peers. Its number can then go to the next one, so the data path must forget the uplink
+    /// first.
     pub fn remove_uplink(&mut self, name: &Name) -> Result<UplinkId, Refusal> {
         let id = self.uplink_id(name)?;
         self.uplinks.remove(name);
         Ok(id)
     }
 
-    /// Number of an uplink in the switch.
+    /// Returns the number of an uplink in the switch.
     pub fn uplink_id(&self, name: &Name) -> Result<UplinkId, Refusal> {
         self.linked(name, Field::Name).map(|linked| linked.id)
     }
 
-    /// One uplink, as far as it is written down: MTU and counters are the data path's.
+    /// Returns one uplink as far as it is known here: MTU and counters are the data path's.
     pub fn uplink(&self, name: &Name) -> Result<Uplink, Refusal> {
         self.linked(name, Field::Name).map(describe)
     }
 
-    /// What would make an uplink again.
+    /// Returns the request that would make an uplink again.
     pub(crate) fn uplink_request(&self, name: &Name) -> Option<UplinkRequest> {
         self.uplinks.get(name).map(|linked| linked.request.clone())
     }
 
-    /// All uplinks as the data path needs them.
+    /// Returns all uplinks as the data path needs them.
     pub fn uplink_specs(&self) -> Vec<UplinkSpec> {
         self.uplinks.values().map(spec).collect()
     }
 
-    /// All uplinks by name, with their numbers.
+    /// Returns all uplinks by name, with their numbers.
     pub fn uplinks(&self) -> impl Iterator<Item = (UplinkId, Uplink)> {
         let all = self.uplinks.iter();
         let shown = all.filter(|(name, _)| self.is_uplink_shown(name));
@@ -199,7 +200,7 @@ impl Inventory {
         }
     }
 
-    /// All peers as the data path needs them.
+    /// Returns all peers as the data path needs them.
     pub fn peer_specs(&self) -> Vec<(UplinkId, PeerSpec)> {
         let of_uplink = |linked: &Linked| {
             let id = linked.id;
@@ -210,7 +211,7 @@ impl Inventory {
         self.uplinks.values().flat_map(of_uplink).collect()
     }
 
-    /// All peers, by uplink and address.
+    /// Returns all peers, by uplink and address.
     pub fn peers(&self) -> Vec<Peer> {
         let of_uplink = |(name, linked): (&Name, &Linked)| {
             let all = linked.peers.iter();
@@ -280,7 +281,7 @@ fn check_peer(linked: &Linked, request: &PeerRequest) -> Result<(), Refusal> {
     }
 }
 
-/// A station is behind one peer.
+/// Checks that each station is behind one peer only.
 fn check_stations(
     linked: &Linked,
     address: Endpoint,

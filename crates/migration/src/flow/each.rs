@@ -1,7 +1,7 @@
-//! What is done with each adapter of the VM, one after the other.
+//! Steps that are done with each adapter of the VM, one after the other.
 //!
-//! All are frozen before the first is restored, and restored in the order in which they were frozen: a page that two of them
-//! wrote is in both contexts, and the later one has all of it.
+//! All are frozen before the first is restored, and restored in the order in which they were frozen: a page that two of
+//! them wrote is in both contexts, and the later one has all of it.
 
 use vrdma_api::{
     ArrivedContext, FreezeRequest, HandOverRequest, HandedOverContext, MSIX_TABLE_WORDS,
@@ -15,18 +15,18 @@ use crate::machine::Function;
 use crate::pci::{Address, ConfigSpace};
 use crate::progress::Phase;
 
-/// What adapters have written goes in their contexts up to here, beside what QEMU sends. More goes as the rest of the memory
-/// does, which is faster, and nobody has to hold it; but QEMU has to be told of each page first, a few microseconds each.
+/// Most bytes of written pages that go in the adapters' contexts, beside what QEMU sends. More is sent with the rest of
+/// the memory, which is faster and held by nobody; but QEMU has to be told of each page first, a few microseconds each.
 const CONTEXT_PAGES_BYTES_MAX: u64 = 16 << 20;
 
-/// The only one whose devices answer before any bridge is configured.
+/// The only bus whose devices answer before any bridge is configured.
 const ROOT_BUS: u8 = 0;
 
-/// The context of an adapter that stands still.
+/// The context of a frozen adapter.
 pub(super) enum FrozenContext {
-    /// This program is to bring it to the destination.
+    /// This program has it, and is to bring it to the destination.
     Here(Vec<u8>),
-    /// The source's daemon has done so.
+    /// The source's daemon has brought it to the destination.
     There(HandedOverContext),
 }
 
@@ -34,27 +34,28 @@ pub(super) enum FrozenContext {
 pub(super) struct HandedOver {
     pub(super) bytes: u64,
     pub(super) arrived: ArrivedContext,
-    /// Where it is in both QEMUs.
+    /// PCI address of the adapter in both QEMUs.
     address: Address,
     config: ConfigSpace,
     msix_table: Option<[u32; MSIX_TABLE_WORDS]>,
 }
 
-/// One that the source's daemon did not give up, though it gave up others.
+/// An adapter that the source's daemon did not give up, though it gave up others.
 pub(super) struct Unreleased {
     pub(super) name: String,
     pub(super) why: Cause,
 }
 
 impl Flow<'_> {
-    /// What each writes is noted from here on; the PCI configuration that its guest has given it.
+    /// Tracks the pages that each adapter writes from here on. Returns the PCI configurations that the guest has made.
     pub(super) fn track_all(&mut self) -> Result<Vec<ConfigSpace>, Cause> {
         let adapters = self.hosts().source.adapters.iter();
         adapters.map(AdapterHandle::track).collect()
     }
 
-    /// Gives QEMU of the destination the configuration while the VM runs: later that would take of its pause. Adapters behind
-    /// a bridge do not answer before QEMU has loaded that, and of several one may not be known yet by its configuration.
+    /// Configures the adapters in the destination's QEMU while the VM runs: later, that would lengthen its pause.
+    /// Adapters behind a bridge do not answer before QEMU has loaded the bridge; and of several, it may not be known
+    /// yet which one a configuration is of.
     pub(super) fn configure_ahead(&mut self, tracked: Vec<ConfigSpace>) -> Result<(), Cause> {
         self.begin(Phase::Configure)?;
         for config in tracked {
@@ -72,19 +73,19 @@ impl Flow<'_> {
         Ok(())
     }
 
-    /// Whether they have written more than is to go in their contexts.
+    /// Whether the adapters have written more than is to go in their contexts.
     pub(super) fn have_written_much(&mut self) -> Result<bool, Cause> {
         let adapters = self.hosts().source.adapters.iter();
         let written: Result<u64, Cause> = adapters.map(AdapterHandle::written).sum();
         written.map(|bytes| bytes > CONTEXT_PAGES_BYTES_MAX)
     }
 
-    /// None of them does anything from here on; their contexts.
+    /// Stops all adapters, and returns their contexts.
     pub(super) fn freeze(&mut self) -> Result<Vec<FrozenContext>, Cause> {
         self.freeze_as(FreezeRequest::default())
     }
 
-    /// The same; what they have written is QEMU's to send. All stand still before it is told of any page.
+    /// The same, but QEMU sends what the adapters have written. All stand still before QEMU is told of any page.
     pub(super) fn freeze_and_resend(&mut self) -> Result<Vec<FrozenContext>, Cause> {
         let contexts = self.freeze_as(FreezeRequest { leaves_pages: true })?;
         self.begin(Phase::Resend)?;
@@ -135,7 +136,7 @@ impl Flow<'_> {
         }
     }
 
-    /// What an orchestrator before this one had handed over, which says nothing of lengths.
+    /// Finds the contexts that an earlier orchestrator had handed over; their lengths are not known.
     pub(super) fn find_handed_over(&mut self) -> Result<Vec<HandedOver>, Cause> {
         self.transfer.functions = self.hosts().source.machine.adapters()?;
         let adapters = self.hosts().destination.adapters.iter();
@@ -145,7 +146,7 @@ impl Flow<'_> {
             .collect()
     }
 
-    /// What else an adapter needs whose context has arrived.
+    /// Adds the rest of what an adapter needs whose context has arrived.
     fn describe(
         &mut self,
         at: usize,
@@ -171,7 +172,7 @@ impl Flow<'_> {
         })
     }
 
-    /// Those that were not configured ahead, or that the guest has configured anew since.
+    /// Configures the adapters that were not configured ahead, or that the guest has configured again since.
     pub(super) fn configure(&mut self, all: &[HandedOver]) -> Result<(), Cause> {
         let ahead = std::mem::take(&mut self.configured);
         let changed = all.iter().zip(ahead);
@@ -200,13 +201,14 @@ impl Flow<'_> {
         })
     }
 
-    /// Whether all that were restored still wait to be activated.
+    /// Checks that all restored adapters still wait to be activated.
     pub(super) fn check_restored(&mut self) -> Result<(), Cause> {
         let adapters = &self.hosts().destination.adapters;
         adapters.iter().try_for_each(AdapterHandle::check_restored)
     }
 
-    /// The first one that is given up is the point of no return. What fails with others is told when the VM runs.
+    /// Releases all adapters. The first release is the point of no return; later failures are reported once the VM
+    /// runs.
     pub(super) fn release_all(&mut self) -> Result<Vec<Unreleased>, Failed> {
         let mut unreleased = Vec::new();
         for (at, adapter) in self.hosts().source.adapters.iter().enumerate() {
@@ -228,7 +230,8 @@ impl Flow<'_> {
     }
 }
 
-/// Of several, the one whose guest has its MSI-X table where this one has it.
+/// Returns the address of the adapter; of several, the one whose guest has its MSI-X table where the configuration
+/// says.
 fn address_of(functions: &[Function], config: &ConfigSpace) -> Option<Address> {
     if let [only] = functions {
         return Some(only.address);

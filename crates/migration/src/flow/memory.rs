@@ -1,4 +1,4 @@
-//! What both QEMUs tell while the memory goes over.
+//! Reports of both QEMUs while the memory is sent.
 
 use std::time::{Duration, Instant};
 
@@ -10,17 +10,17 @@ use crate::progress::{MemoryProgress, Phase, Progress};
 use crate::qmp::EventKind;
 use crate::relay::Relay;
 
-/// How often the copy's numbers are told, and whether the destination still lives.
+/// How often progress is reported and the destination is checked.
 pub(super) const TELL_EVERY: Duration = Duration::from_millis(250);
 
-/// Only what has come already.
+/// Takes only events that have come already.
 pub(super) const AT_ONCE: Duration = Duration::ZERO;
 
-/// How long the rest may take to go over: some hundred milliseconds, unless QEMU guessed wrong.
+/// How long the rest may take: some hundred milliseconds, unless QEMU's estimate was wrong.
 pub(super) const SWITCH_OVER_LIMIT: Duration = Duration::from_secs(60);
 
 impl Flow<'_> {
-    /// Until the VM stands still and QEMU waits for us.
+    /// Copies until the VM stands still and QEMU waits for us.
     pub(super) fn copy(&mut self) -> Result<(), Cause> {
         self.begin(Phase::Copy)?;
         self.offer_file()?;
@@ -47,7 +47,7 @@ impl Flow<'_> {
         }
     }
 
-    /// What both QEMUs are told, which are the relays' where there are any.
+    /// Returns the URIs for both QEMUs: those of the relays, if there are any.
     pub(super) fn uris(&self) -> [Value; 2] {
         let uri = &self.transfer.options.memory.uri;
         let relay = self.transfer.relay.as_ref();
@@ -58,7 +58,8 @@ impl Flow<'_> {
         uris.map(|uri| json!({ "uri": uri }))
     }
 
-    /// The source's QEMU writes its stream into the relay's file, unless memory is to follow: that takes questions back.
+    /// Has the source's QEMU write its stream into the relay's file, unless memory is to follow: that needs requests in
+    /// the other direction.
     fn offer_file(&mut self) -> Result<(), Cause> {
         let relay = self.transfer.relay.as_ref();
         if let Some(relay) = relay.filter(|_| !self.transfer.options.memory.post_copy) {
@@ -67,14 +68,14 @@ impl Flow<'_> {
         Ok(())
     }
 
-    /// All pages but the last ones have come, so QEMU has opened it.
+    /// Withdraws the file. All pages but the last ones have come, so QEMU has opened it.
     fn withdraw_file(&mut self) -> Result<(), Cause> {
         let source = &mut self.transfer.hosts.source.machine;
         let file = self.undo.file.as_ref();
         file.map_or(Ok(()), |file| source.withdraw(file))
     }
 
-    /// A relay that has ended is told before QEMU notices.
+    /// Reports a relay that has ended, before QEMU notices.
     pub(super) fn watch_relay(&self) -> Result<(), Cause> {
         let relay = self.transfer.relay.as_ref();
         relay.and_then(Relay::known_failure).map_or(Ok(()), Err)
@@ -94,7 +95,7 @@ impl Flow<'_> {
         Ok(())
     }
 
-    /// A destination that has ended is told from a connection that broke.
+    /// Reports that the destination has ended, rather than that a connection broke.
     pub(super) fn watch_destination(&mut self) -> Result<(), Cause> {
         while let Some(event) = self.hosts().destination.machine.next_event(AT_ONCE)? {
             self.heed_destination(&event.kind)?;
@@ -119,11 +120,11 @@ impl Flow<'_> {
         }
     }
 
-    /// A status of the source that is not the one that is waited for.
+    /// Checks a status of the source that is not the one that is waited for.
     pub(super) fn check_source(&mut self, status: &str, wanted: &str) -> Result<(), Cause> {
         match status {
             "failed" => {
-                // A destination that ended explains it better.
+                // A destination that ended is the better explanation.
                 self.watch_destination()?;
                 if let Some(why) = self.transfer.relay.as_ref().and_then(Relay::failure) {
                     return Err(why);
@@ -142,7 +143,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Until the destination's QEMU has loaded all.
+    /// Waits until the destination's QEMU has loaded everything.
     pub(super) fn switch_over(&mut self) -> Result<(), Cause> {
         let deadline = Instant::now() + SWITCH_OVER_LIMIT;
         while self.sending_ended.is_none() {

@@ -1,4 +1,4 @@
-//! What a migration that is done tells of itself.
+//! Results of a completed migration.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::progress::{Phase, Report, milliseconds};
 use crate::qmp::EventKind;
 
 impl Flow<'_> {
-    /// From STOP to RESUME. That event comes before the answer to `cont`.
+    /// Returns the time from STOP to RESUME. RESUME comes before the answer to `cont`.
     pub(super) fn downtime(&mut self) -> Duration {
         let mut resumed = Instant::now();
         while let Ok(Some(event)) = self.hosts().destination.machine.next_event(AT_ONCE) {
@@ -21,7 +21,7 @@ impl Flow<'_> {
         resumed.saturating_duration_since(stopped)
     }
 
-    /// Of several adapters, some that the source's daemon did not give up. The VM runs all the same.
+    /// Reports adapters that the source's daemon did not give up, though it gave up others. The VM runs all the same.
     pub(super) fn check_released(&self) -> Result<(), Error> {
         let Some(first) = self.unreleased.first() else {
             return Ok(());

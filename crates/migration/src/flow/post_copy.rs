@@ -11,8 +11,8 @@
 //!   release      daemon gives up the adapter
 //!   activate                                               daemon makes the adapter, and goes on with it
 //! ```
-//! The daemon maps the guest's memory by itself and sees holes where pages are missing, so it leaves all of it alone until none is.
-//! Peers wait, for the adapter at the source is frozen and says so.
+//! The daemon maps the guest's memory by itself and sees holes where pages are missing, so it leaves all of the memory
+//! alone until it is complete. Peers wait, because the adapter at the source is frozen and says so.
 
 use std::time::{Duration, Instant};
 
@@ -26,25 +26,26 @@ use crate::machine::MigrationInfo;
 use crate::progress::{Phase, Progress, Report};
 use crate::qmp::EventKind;
 
-/// Between two looks whether the destination's QEMU has loaded the devices, of which it tells by no event. The VM stands still.
+/// Interval of polling whether the destination's QEMU has loaded the devices, for which there is no event. The VM
+/// stands still.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// The VM's devices at a QEMU that waits for them.
+/// QEMU's state while it waits for the VM's devices.
 const WAITS: &str = "inmigrate";
 
-/// One that has loaded them.
+/// QEMU's state once it has loaded them.
 const PAUSED: &str = "paused";
 
 /// What QEMU has sent when the VM leaves the source.
 pub(super) enum Switched {
-    /// There was so little to send that it sent all.
+    /// Everything, because so little was left.
     Whole(Vec<HandedOver>),
-    /// Memory follows.
+    /// The devices; memory follows.
     DevicesOnly(Vec<HandedOver>),
 }
 
 impl Flow<'_> {
-    /// After its first pass QEMU is told to send what is left by post-copy.
+    /// After its first pass, tells QEMU to send the rest by post-copy.
     pub(super) fn start_post_copy(&mut self, pass: u64) -> Result<(), Cause> {
         if !self.transfer.options.memory.post_copy || pass != 2 {
             return Ok(());
@@ -55,7 +56,7 @@ impl Flow<'_> {
             .map(drop)
     }
 
-    /// All that may be refused is done before QEMU sends the devices.
+    /// Does all that may be refused, and then has QEMU send the devices.
     pub(super) fn switch_to_post_copy(&mut self) -> Result<Switched, Failed> {
         self.begin(Phase::Freeze)?;
         let contexts = match self.have_written_much()? {
@@ -90,7 +91,7 @@ impl Flow<'_> {
         }
     }
 
-    /// From here on nothing is taken back.
+    /// Completes the migration; from here on nothing is taken back.
     pub(super) fn complete_post_copy(mut self, adapters: Vec<HandedOver>) -> Result<Report, Error> {
         self.is_final = true;
         self.watcher.progress(&Progress::PointOfNoReturn);
@@ -107,7 +108,7 @@ impl Flow<'_> {
         Ok(self.report(&carried, downtime))
     }
 
-    /// The VM has gone, and its orchestrator died.
+    /// Completes the migration of a VM that has left and whose orchestrator died.
     pub(super) fn recover_post_copy(mut self) -> Result<(), Error> {
         self.is_final = true;
         self.resume_after_another().map_err(|why| {
@@ -118,7 +119,7 @@ impl Flow<'_> {
         self.complete().map(drop)
     }
 
-    /// Lets the VM run, if it does not, with its adapters restored, if they are not.
+    /// Lets the VM run and restores its adapters, as far as that is not done.
     fn resume_after_another(&mut self) -> Result<(), Cause> {
         let state = self.hosts().destination.machine.state()?;
         let waits = [PAUSED, WAITS].contains(&&*state);
@@ -136,7 +137,7 @@ impl Flow<'_> {
         }
     }
 
-    /// The VM runs there, until it has all.
+    /// Waits while the VM runs at the destination until it has all of its memory, and then moves the adapter.
     fn complete(&mut self) -> Result<MigrationInfo, Error> {
         let sent = self.page_in().map_err(|why| {
             let state = "the VM runs at the destination, and waits where its memory is missing: mend the connection by QEMU's migrate-recover, then use vrdma migrate --recover";
@@ -166,7 +167,7 @@ impl Flow<'_> {
         self.cont()
     }
 
-    /// Until the source has sent all, and the destination has it.
+    /// Waits until the source has sent all memory, and the destination has it.
     fn page_in(&mut self) -> Result<MigrationInfo, Cause> {
         self.enter(Phase::PageIn);
         loop {

@@ -1,10 +1,12 @@
-//! The relay's file, handed to the source's QEMU: it writes its stream there with less work than into a socket.
+//! The relay's file, handed to the source's QEMU, which writes its stream into a file with less work than into a
+//! socket.
 //!
 //! ```text
 //!   add-fd ──► mapped-ram, multifd, pages of zeros like others ──► migrate file:/dev/fdset/N ──► ... ──► remove-fd
 //! ```
-//! Pages of zeros must come as others do: QEMU would leave them out, and the destination keep what was there before. The relay sees
-//! the end of the stream when nobody has the file any more, hence `remove-fd` when QEMU has opened it as often as it does.
+//! Pages of zeros must be sent like others: QEMU would leave them out, and the destination would keep the old contents.
+//! The relay sees the end of the stream once nobody has the file open, hence `remove-fd` after QEMU has opened it for
+//! the last time.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -15,21 +17,22 @@ use super::Relay;
 use crate::copying::{MAPPED, MULTIFD};
 use crate::qmp::{Monitor, QmpError};
 
-/// The parameter that says who looks for pages of zeros.
+/// The parameter that selects how pages of zeros are detected.
 const ZEROS: &str = "zero-page-detection";
 
-/// The one for threads that write pages, and how many: while a piece of one is taken, the other prepares its own.
+/// The parameter for the number of threads that write pages, and its value: while one thread's piece is taken, the
+/// other prepares its own.
 const CHANNELS: &str = "multifd-channels";
 const WRITERS: u8 = 2;
 
-/// A file that QEMU has.
+/// A file that was handed to QEMU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Offered {
     /// The migration URI.
     pub uri: String,
-    /// What QEMU calls it.
+    /// QEMU's number of the set of descriptors.
     set: Value,
-    /// Of the parameters that were set, what they were.
+    /// Earlier values of the parameters that were changed.
     pub(crate) parameters: Value,
 }
 
@@ -65,7 +68,7 @@ impl Relay {
 }
 
 impl Offered {
-    /// QEMU gives the file up but for where it writes it. For a QEMU whose pages have begun to come, since it opens the
+    /// Has QEMU give the file up, except where it is writing to it. Call this once pages arrive, since QEMU opens the
     /// file more than once.
     ///
     /// # Errors

@@ -10,8 +10,8 @@
 //!  104  32  SHA-256 of bytes 0 to 103
 //!  136      the adapter's context, which has a version and a digest of its own
 //! ```
-//! The end of QEMU's file has the processors' registers, so a memory of another moment is found. The context is the
-//! daemon's to look into.
+//! The end of QEMU's file has the processors' registers, so a memory file of another moment is noticed. Only the daemon
+//! looks into the context.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -31,10 +31,10 @@ const MEMORY_AT: usize = 64;
 const DIGEST_AT: usize = 104;
 const HEAD_BYTES: usize = 136;
 
-/// What is looked at of the memory's file: the states of all devices fit.
+/// Bytes of the memory file that are digested: enough for the states of all devices.
 const TAIL_BYTES: u64 = 1 << 20;
 
-/// What tells one file of memory from another.
+/// What distinguishes one memory file from another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct MemoryMark {
     pub(super) bytes: u64,
@@ -52,7 +52,7 @@ impl MemoryMark {
     }
 }
 
-/// What the file has.
+/// Content of the adapter's file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Contents {
     pub(super) address: Address,
@@ -82,7 +82,7 @@ impl Contents {
         out
     }
 
-    /// Reads what anybody may have written. The sentence names the file.
+    /// Reads a file that anybody may have written. The error names the file.
     pub(super) fn read(path: &Path) -> Result<Self, Cause> {
         let name = path.display();
         let unreadable = |error: io::Error| Cause::new(format!("cannot read {name}: {error}"));
@@ -94,14 +94,14 @@ impl Contents {
             )));
         }
         let mut bytes = Vec::new();
-        // A file that grows is cut, and the context's digest finds it.
+        // A file that grows meanwhile is cut, and the context's digest shows it.
         file.take(limit)
             .read_to_end(&mut bytes)
             .map_err(unreadable)?;
         Self::decode(&bytes).map_err(|what| Cause::new(format!("{name} {what}")))
     }
 
-    /// The error says what the file is.
+    /// Decodes a file. The error says what is wrong with it.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
         const FOREIGN: &str = "is no file that `vrdma adapter save` wrote";
         const DAMAGED: &str =
@@ -145,7 +145,7 @@ impl Contents {
     }
 }
 
-/// Puts the right digest into bytes that are long enough for one.
+/// Writes the right digest into bytes that are long enough for one.
 #[cfg(feature = "fuzz")]
 pub(crate) fn seal(bytes: &mut [u8]) {
     if let Some((facts, rest)) = bytes.split_at_mut_checked(DIGEST_AT)
@@ -187,7 +187,7 @@ mod tests {
         folder.join(format!("corpus/snapshot{VERSION}.bin"))
     }
 
-    /// One that somebody keeps.
+    /// A kept file of this version can be read.
     #[test]
     fn a_file_of_this_version_is_read() {
         assert_eq!(Contents::read(&file()), Ok(contents()));

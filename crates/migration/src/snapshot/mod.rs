@@ -1,4 +1,5 @@
-//! Snapshots: a VM that stands still goes into two files, its adapter into one and all else into the other; and back.
+//! Snapshots: a VM that stands still is saved to two files, its adapter to one and the rest to the other, and restored
+//! from them.
 //!
 //! ```text
 //!   save      track ──► QEMU writes the memory ──► the adapter's context ──► both files get their names
@@ -7,9 +8,9 @@
 //!                                                            ──► the adapter is restored and activated
 //! ```
 //!
-//! QEMU's file is of the moment at which it reads each page. What the adapter writes afterwards is in its context, since
-//! it is tracked from before on. So both are of one moment, that of the context. The VM stands still before and after:
-//! who takes its disks along does so meanwhile.
+//! QEMU's file has each page as of the moment at which QEMU reads it. Pages that the adapter writes afterwards are in
+//! its context, since it was tracked before. So both files are of one moment, that of the context. The VM stands still
+//! before and after, so its disks can be copied meanwhile.
 
 pub(crate) mod file;
 mod restoring;
@@ -34,30 +35,30 @@ pub use saving::save;
 #[cfg(test)]
 pub(crate) use saving::save_by;
 
-/// How often the numbers are told, and how long a Ctrl-C waits.
+/// How often progress is reported, and how long a Ctrl-C may wait.
 const TELL_EVERY: Duration = Duration::from_millis(250);
 
-/// What goes where, or comes from where.
+/// What is saved or restored, and the files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// The adapter.
     pub adapter: Name,
-    /// Its daemon and its QEMU.
+    /// Sockets of its daemon and its QEMU.
     pub sockets: HostSockets,
     /// The adapter's file.
     pub file: PathBuf,
     /// QEMU's file.
     pub memory: PathBuf,
-    /// When it is restored: its connections go on, since their other ends go back to the same moment.
+    /// Whether connections go on after restoring, because their other ends go back to the same moment.
     pub keep_connections: bool,
 }
 
-/// A snapshot that there is now.
+/// A snapshot that has been saved.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Saved {
     /// Bytes of the adapter's file.
     pub file_bytes: u64,
-    /// Bytes of QEMU's.
+    /// Bytes of QEMU's file.
     pub memory_bytes: u64,
     /// Records of the adapter.
     pub records: u64,
@@ -65,7 +66,7 @@ pub struct Saved {
     pub pages: u64,
 }
 
-/// An adapter that goes on where a snapshot left off.
+/// An adapter that was restored from a snapshot.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Restored {
     /// Records of the adapter.
@@ -74,13 +75,14 @@ pub struct Restored {
     pub pages: u64,
 }
 
-/// Why there is no snapshot, or no VM from it.
+/// Why a snapshot was not saved or not restored.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SnapshotError {
-    /// A check before anything was changed.
+    /// A check before any change failed.
     #[error("{0}")]
     Unfit(String),
-    /// Taken back: the adapter works, the VM stands still as before, and files of these names are as they were.
+    /// Saving failed and was taken back: the adapter works, the VM stands still as before, and files of these names are
+    /// as they were.
     #[error("there is no snapshot: {why}; {}", Left(left.as_deref()))]
     NotSaved {
         /// What failed.
@@ -88,7 +90,7 @@ pub enum SnapshotError {
         /// What could not be taken back.
         left: Option<String>,
     },
-    /// QEMU has begun to load.
+    /// Restoring failed after QEMU had begun to load.
     #[error(
         "the VM was not restored: {0}; start its QEMU anew with -S -incoming defer before the next try"
     )]
@@ -112,7 +114,7 @@ impl From<Cause> for SnapshotError {
     }
 }
 
-/// The two programs, if the adapter is one whose VM can be here.
+/// Connects to the two programs, if the adapter is a VM's and not away.
 fn connect(options: &Options) -> Result<Host, Cause> {
     let name = &options.adapter;
     let host = Host::connect(&options.sockets, slice::from_ref(name), Side::Alone)?;
@@ -135,7 +137,7 @@ fn check_memory(machine: &mut Machine) -> Result<(), Cause> {
     checks::check_shared(&machine.memory_backends()?, "VM")
 }
 
-/// QEMU's name of a file: it has another working folder, and takes what follows a comma for options.
+/// Returns QEMU's URI of a file: QEMU has another working folder, and takes text after a comma for options.
 fn uri(path: &Path) -> Result<serde_json::Value, Cause> {
     let name = path.display();
     let absolute = std::path::absolute(path)
@@ -148,7 +150,7 @@ fn uri(path: &Path) -> Result<serde_json::Value, Cause> {
     }
 }
 
-/// Until QEMU has written or read it all.
+/// Waits until QEMU has written or read all memory.
 fn wait_for_memory(host: &mut Host, watcher: &mut dyn Watcher) -> Result<(), Cause> {
     loop {
         if watcher.is_interrupted() {
@@ -175,7 +177,7 @@ fn wait_for_memory(host: &mut Host, watcher: &mut dyn Watcher) -> Result<(), Cau
 }
 
 fn tell(host: &mut Host, watcher: &mut dyn Watcher) -> Result<(), Cause> {
-    // The daemon's end is told of at once, and not when all is written.
+    // The end of the daemon is reported at once, and not after everything is written.
     host.first_adapter().look()?;
     let info = host.machine.migration()?;
     watcher.progress(&Progress::Memory(MemoryProgress {

@@ -1,4 +1,4 @@
-//! A VM from two files.
+//! Restores a VM from two files.
 
 use std::fs::File;
 
@@ -11,10 +11,10 @@ use crate::pci::{Address, ConfigSpace};
 use crate::progress::Watcher;
 use crate::{Host, checks};
 
-/// Makes a QEMU that waits (`-S -incoming defer`) and its adapter what they were. The VM stands still afterwards.
+/// Restores the VM in a waiting QEMU (`-S -incoming defer`), and its adapter. The VM stands still afterwards.
 ///
 /// # Errors
-/// Something is not as it must be, or failed: this QEMU is of no use then.
+/// A condition is not met, or something failed: this QEMU cannot be used again then.
 pub fn restore(options: &Options, watcher: &mut dyn Watcher) -> Result<Restored, SnapshotError> {
     let contents = Contents::read(&options.file)?;
     check_memory_file(options, &contents.memory)?;
@@ -23,7 +23,7 @@ pub fn restore(options: &Options, watcher: &mut dyn Watcher) -> Result<Restored,
     let arrived = accepted(&host, &contents)?;
     let restored = go_on(&mut host, options, &contents, &arrived, watcher);
     restored.map_err(|why| {
-        // Nobody is going to activate it.
+        // No program is going to activate it.
         let _ = host.first_adapter().forget_context();
         SnapshotError::NotRestored(why.to_string())
     })?;
@@ -66,11 +66,11 @@ fn check_waits(host: &mut Host, address: Address) -> Result<(), Cause> {
     }
 }
 
-/// The daemon has looked at the context, and the adapter waits for one.
+/// Has the daemon check and keep the context, which the adapter must be ready for.
 fn accepted(host: &Host, contents: &Contents) -> Result<ArrivedContext, Cause> {
     let arrived = host.first_adapter().put_context(contents.context.clone())?;
     if let Err(why) = host.first_adapter().arrived() {
-        // It was for nobody else.
+        // The context was for this adapter only.
         let _ = host.first_adapter().forget_context();
         return Err(why);
     }

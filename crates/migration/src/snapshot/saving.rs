@@ -1,4 +1,4 @@
-//! A VM that stands still becomes two files.
+//! Saves a VM that stands still to two files.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -20,14 +20,14 @@ use crate::{Host, checks};
 /// Takes a snapshot. The VM has to stand still and does so afterwards; the adapter works on.
 ///
 /// # Errors
-/// Something is not as it must be, or failed and was taken back.
+/// A condition is not met, or something failed and was taken back.
 pub fn save(options: &Options, watcher: &mut dyn Watcher) -> Result<Saved, SnapshotError> {
     let file = NamedTempFile::new_in(folder(&options.file));
     let file = file.map_err(|error| cannot_write(&options.file, &error))?;
     save_by(file, options, watcher)
 }
 
-/// The same, with a file that gets the adapter's name in the end.
+/// The same, with an open file that is given the name of the adapter's file in the end.
 pub(crate) fn save_by(
     file: NamedTempFile,
     options: &Options,
@@ -42,9 +42,9 @@ struct Saving<'a> {
     options: &'a Options,
     host: Host,
     address: Address,
-    /// Beside the file that it becomes: what is on another file system cannot be renamed.
+    /// Temporary file, in the folder of the final one: it could not be renamed to another file system.
     file: Option<NamedTempFile>,
-    /// What QEMU writes.
+    /// File that QEMU writes.
     partial: PathBuf,
 }
 
@@ -82,14 +82,14 @@ impl<'a> Saving<'a> {
         machine.execute("migrate-set-parameters", limits)?;
         written?;
         let context = self.host.first_adapter().save()?;
-        // Read back: what the daemon would refuse is no snapshot.
+        // Checked by the daemon: a context that it would refuse is no snapshot.
         let arrived = self.host.first_adapter().put_context(context.clone());
         let forgotten = self.host.first_adapter().forget_context();
         let arrived = arrived?;
         forgotten?;
         let config = ConfigSpace::from_bytes(&arrived.config_space);
         let table = config.and_then(|config| config.msix_table());
-        // The guest's, which stands still.
+        // Read from the guest's memory, which stands still.
         let table = table.map(|address| self.host.machine.msix_table(address));
         Ok(Parts {
             context,
@@ -98,7 +98,8 @@ impl<'a> Saving<'a> {
         })
     }
 
-    /// Both files are on the disk before either gets its name: the adapter's last, which knows the other one.
+    /// Writes both files to the disk before either gets its name: the adapter's last, because it refers to the other
+    /// one.
     fn finish(&mut self, parts: Parts) -> Result<Saved, Cause> {
         let Options { file, memory, .. } = self.options;
         let mark = sync_memory(&self.partial).map_err(|error| cannot_write(memory, &error))?;
@@ -123,10 +124,10 @@ impl<'a> Saving<'a> {
     }
 
     fn take_back(&mut self, why: &Cause) -> SnapshotError {
-        // Its own error says no more than `why`.
+        // The error of this step would say no more than `why`.
         let _ = self.cancel();
         let thawed = self.host.first_adapter().thaw();
-        // It may never have been begun.
+        // QEMU may never have begun it.
         let _ = fs::remove_file(&self.partial);
         SnapshotError::NotSaved {
             why: why.to_string(),
@@ -138,7 +139,7 @@ impl<'a> Saving<'a> {
         }
     }
 
-    /// QEMU writes no more.
+    /// Has QEMU stop writing.
     fn cancel(&mut self) -> Result<(), Cause> {
         let deadline = Instant::now() + CANCEL_LIMIT;
         let machine = &mut self.host.machine;
@@ -183,7 +184,7 @@ fn cannot_write(path: &Path, error: &io::Error) -> Cause {
     Cause::new(format!("cannot write {}: {error}", path.display()))
 }
 
-/// QEMU does not wait until its file is on the disk.
+/// Writes QEMU's file to the disk, since QEMU does not wait for that.
 fn sync_memory(partial: &Path) -> io::Result<MemoryMark> {
     let mut file = File::open(partial)?;
     file.sync_all()?;

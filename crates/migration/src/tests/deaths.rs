@@ -1,11 +1,11 @@
-//! Migrations in the middle of which something dies.
+//! Migrations during which a program dies.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::fakes::{Fault, Stage};
 use super::{Error, Migration, Phase, Progress, aborted, migrate, take_back};
 
-/// A migration whose orchestrator dies as that phase begins: its sockets close, and nothing is taken back.
+/// Runs a migration whose orchestrator dies as that phase begins: its sockets close, and nothing is taken back.
 pub(super) fn die_in(stage: &Stage, phase: Phase) {
     let migration = Migration::prepare(stage.options()).unwrap();
     let mut watcher = |progress: &Progress| {
@@ -38,7 +38,7 @@ fn what_an_orchestrator_left_is_taken_back() {
         assert!(changes.contains(&"destination DELETE context".to_owned()));
         take_back(&stage).unwrap();
         assert!(stage.source_runs(), "{phase}, twice");
-        // Nothing of it is in the way of the next one.
+        // Nothing is left over that would disturb the next migration.
         migrate(&stage).unwrap();
     }
 }
@@ -69,7 +69,7 @@ fn a_destination_daemon_that_ends_is_found_while_the_vm_runs() {
     assert!(told.contains("at the destination"), "{told}");
 }
 
-/// It was started anew, say, and what has come is lost.
+/// The destination's daemon was restarted, for example, and the context is lost.
 #[test]
 fn a_destination_that_could_not_go_on_is_found_before_the_release() {
     let told = aborted(Fault::Refuses("destination GET context"), Phase::Release);

@@ -1,4 +1,4 @@
-//! The fakes. Each writes down what it is asked, as `SIDE WHAT`, into one log.
+//! The fakes. Each one logs its requests, as `SIDE WHAT`, in one common log.
 
 mod daemons;
 mod devices;
@@ -17,29 +17,29 @@ use crate::{Copying, HostSockets, Options};
 pub(super) use lines::Lines;
 use serve::{serve_daemon, serve_qemu};
 
-/// What goes wrong.
+/// Faults and other variations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fault {
     None,
     /// A line of the log is answered with a refusal.
     Refuses(&'static str),
-    /// It is answered with what is no answer, and was not done.
+    /// The step is answered with nonsense, and not done.
     Garbles(&'static str),
     ReleasesSilently,
-    /// The destination's QEMU resets the adapter that was restored.
+    /// The destination's QEMU resets the restored adapter.
     ResetsAfterRestore,
     CopyFails,
     CopyTakesForEver,
-    /// The same, and the destination's daemon ends meanwhile.
+    /// The copy does not end, and the destination's daemon ends meanwhile.
     DaemonEndsInCopy,
     DestinationEnds,
     OtherDevice,
     Version,
     OtherVm,
     OtherSlot,
-    /// Both QEMUs have it on another bus.
+    /// Both QEMUs have the adapter on another bus.
     BehindBridge,
-    /// The guest's driver switches it on during the copy.
+    /// The guest's driver switches the adapter on during the copy.
     ConfiguresAnew,
     PrivateMemory,
     SmallMemory,
@@ -59,34 +59,34 @@ pub(super) enum Fault {
     AdaptersWriteMuch,
     /// QEMU has much left to send after its first pass.
     WritesMuch,
-    /// The same, and the connection breaks when the VM runs at the destination.
+    /// The same, and the connection breaks while the VM runs at the destination.
     BreaksInPageIn,
 }
 
-/// What both QEMUs and both daemons know.
+/// State that both QEMUs and both daemons share.
 struct World {
     fault: Fault,
-    /// A further line that is refused.
+    /// Another line that is refused.
     refused: Option<&'static str>,
     log: Vec<String>,
-    /// Where QEMUs were told to migrate to, or to come from.
+    /// URIs that QEMUs were told to migrate to, or to listen at.
     uris: Vec<String>,
-    /// The source's VM as QEMU calls it, and its migration.
+    /// States of the source's VM and of its migration, as QEMU calls them.
     state: &'static str,
     status: &'static str,
     latch: u32,
     adapters: Vec<AdapterState>,
     destination: Option<UnixStream>,
-    /// Each side is by itself, with files.
+    /// Whether each side is by itself, with files.
     alone: bool,
 }
 
-/// Of one adapter; `vm1` is the first one.
+/// State of one adapter; `vm1` is the first one.
 #[derive(Clone, Default)]
 struct AdapterState {
     frozen: bool,
     released: bool,
-    /// What it was restored with at the destination, until it is forgotten.
+    /// The request that restored it at the destination, until it is forgotten.
     restored: Option<Value>,
 }
 
@@ -123,7 +123,7 @@ impl Stage {
         Self { folder, world }
     }
 
-    /// From here on a line of the log is answered with a refusal, too.
+    /// Refuses this line of the log, too, from here on.
     pub(super) fn refuses(&self, line: &'static str) {
         self.world.lock().unwrap().refused = Some(line);
     }
@@ -156,7 +156,7 @@ impl Stage {
         self.world.lock().unwrap().uris.clone()
     }
 
-    /// What was asked besides questions.
+    /// Returns the logged requests that are not queries.
     pub(super) fn changes(&self) -> Vec<String> {
         let is_question = |line: &String| {
             let asks = [" query-", " GET ", " info "];
@@ -179,12 +179,12 @@ impl Stage {
     }
 }
 
-/// Where the guest has an adapter's MSI-X table.
+/// Returns the guest address of an adapter's MSI-X table.
 fn table_of(at: usize) -> u32 {
     0xfebd_4000 - 0x1_0000 * at as u32
 }
 
-/// As the guest has left it.
+/// Returns a config space as the guest has left it.
 fn config_space(at: usize) -> Vec<u8> {
     let mut bytes = crate::pci::tests::config_space();
     bytes[0x10..0x14].copy_from_slice(&table_of(at).to_le_bytes());
@@ -204,7 +204,7 @@ impl World {
         json!({ "QMP": { "version": { "qemu": version, "package": "x" }, "capabilities": ["oob"] } })
     }
 
-    /// The lines that QEMU says to a command: events before or after the answer, as the real one.
+    /// Returns QEMU's lines for a command: events before or after the answer, as the real QEMU sends them.
     fn qemu(&mut self, side: &'static str, request: &Value) -> Vec<Value> {
         let command = request["execute"].as_str().unwrap();
         let said = request["arguments"]["command-line"].as_str();
@@ -271,7 +271,7 @@ impl World {
         }
     }
 
-    /// All of its memory, the VM to the destination.
+    /// Whether all memory has followed the VM to the destination.
     fn has_followed(&self) -> bool {
         self.fault == Fault::WritesMuch && self.status == "completed"
     }

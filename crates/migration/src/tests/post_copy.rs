@@ -14,7 +14,7 @@ fn migrate(stage: &Stage, watcher: &mut dyn FnMut(&Progress)) -> Result<Report, 
     Migration::prepare(options)?.run(&mut |progress: &Progress| watcher(progress))
 }
 
-/// What was done from the end of the first pass on.
+/// Returns the steps from the end of the first pass on.
 fn steps(stage: &Stage) -> Vec<String> {
     let changes = stage.changes();
     let first = changes
@@ -118,7 +118,7 @@ fn a_vm_that_waits_for_its_memory_is_left_where_it_is() {
     assert_eq!(stage.changes(), before);
 }
 
-/// With as many adapters.
+/// Runs a migration with this number of adapters, whose orchestrator dies in a phase.
 fn dies_in(phase: Phase, adapters: usize) -> Stage {
     let stage = Stage::with_adapters(adapters, Fault::WritesMuch);
     let mut dies = |progress: &Progress| {

@@ -1,8 +1,8 @@
-//! Memory that relays place: QEMUs are told of their sockets, and what a relay says becomes what is told.
+//! Memory that relays place: QEMUs get the relays' sockets, and reports of a relay become those of the migration.
 
 use super::*;
 
-/// As QEMU 11.1.3 lists them.
+/// Blocks as QEMU 11.1.3 lists them.
 pub(super) const BLOCKS: &str = "\
               Block Name    PSize              Offset               Used              Total                HVA  RO\r
             vrdma-memory    4 KiB  0x0000000000000000 0x0000000040000000 0x0000000040000000 0x00007f8a40000000  rw\r
@@ -11,7 +11,7 @@ pub(super) const BLOCKS: &str = "\
 
 const READY: &str = r#"{"ready":{"source":"unix:/here","destination":"unix:/there"}}"#;
 
-/// A relay that is a shell: it notes what it is asked, and says these words.
+/// Makes options with a shell script as relay: it saves its request, and prints these words.
 fn options(stage: &Stage, says: &str, then: &str) -> Options {
     let mut options = stage.options();
     let asked = stage.file("asked");
@@ -81,7 +81,7 @@ fn what_the_relay_says_explains_a_broken_stream() {
     assert!(stage.source_runs());
 }
 
-/// What a relay says that has a file.
+/// Returns the message of a relay that has a file.
 fn ready_with_file(stage: &Stage) -> String {
     let file = stage.file("stream");
     std::fs::write(&file, "").unwrap();
@@ -89,7 +89,7 @@ fn ready_with_file(stage: &Stage) -> String {
     json!({ "ready": ready }).to_string()
 }
 
-/// What the source's QEMU was asked between two commands.
+/// Returns the requests to the source's QEMU between two commands.
 fn asked_between(stage: &Stage, from: &str, to: &str) -> Vec<String> {
     let changes = stage.changes().into_iter();
     let after = changes.skip_while(|line| line != from).skip(1);

@@ -3,7 +3,7 @@
 use super::fakes::{Fault, Stage};
 use super::*;
 
-/// Lines of the log with one of these words, in their order.
+/// Returns the lines of the log with one of these words, in order.
 fn steps_with(stage: &Stage, words: &[&str]) -> Vec<String> {
     let mut log = stage.changes();
     log.retain(|line| words.iter().any(|word| line.contains(word)));
@@ -21,7 +21,7 @@ fn all_adapters_stand_still_before_the_first_goes_on() {
     let expected = [
         "source POST track",
         "source POST track of the second",
-        // The first one is in the second slot.
+        // The first adapter is in the second slot.
         "destination o/w 0xcf8 0x80003100",
         "destination o/w 0xcf8 0x80002900",
         "source migrate-continue",
@@ -43,7 +43,7 @@ fn all_adapters_stand_still_before_the_first_goes_on() {
     assert_eq!((report.context_bytes, report.context_pages), (6, 10));
 }
 
-/// QEMU is told of pages when no adapter writes any more, and sends the rest after that.
+/// QEMU is told of pages once no adapter writes any more, and sends the rest after that.
 #[test]
 fn what_is_too_much_for_contexts_is_sent_by_qemu() {
     let stage = Stage::with_adapters(2, Fault::AdaptersWriteMuch);
@@ -92,7 +92,7 @@ fn each_step_of_the_second_is_taken_back_for_both() {
     }
 }
 
-/// The first one is the destination's already.
+/// The first adapter belongs to the destination already.
 #[test]
 fn what_is_not_released_after_the_first_does_not_hold_up_the_vm() {
     let stage = Stage::with_adapters(2, Fault::Refuses("source POST release of the second"));

@@ -1,4 +1,4 @@
-//! Snapshots of a VM, and a VM from one.
+//! Saving and restoring snapshots of a VM.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ fn not_saved(fault: Fault) -> String {
     taken_back(fault, save)
 }
 
-/// What a fault leads to: the sentence, with nothing left behind.
+/// Returns the sentence that a fault leads to, after which nothing is left behind.
 #[track_caller]
 fn taken_back(
     fault: Fault,
@@ -120,7 +120,7 @@ fn a_full_disk_leaves_the_files_of_before() {
     assert!(sentence.contains("No space left on device"), "{sentence}");
 }
 
-/// Ctrl-C at the first look.
+/// A watcher that presses Ctrl-C at the first look.
 struct Impatient;
 
 impl Watcher for Impatient {
@@ -149,12 +149,12 @@ fn what_could_not_be_taken_back_is_told() {
     options.memory = stage.snapshot("source").file.join("below a file");
     fs::write(&options.file, "").unwrap();
     options.file = stage.snapshot("source").memory;
-    // QEMU of these tests cannot write there either.
+    // In these tests, QEMU cannot write there either.
     let error = save(&options, &mut Impatient).unwrap_err();
     assert!(error.to_string().contains("restart its daemon"), "{error}");
 }
 
-/// Nothing is changed.
+/// Checks that nothing is changed.
 #[track_caller]
 fn unfit(outcome: Result<impl std::fmt::Debug, SnapshotError>, sentence: &str) {
     let error = outcome.unwrap_err();
@@ -222,7 +222,7 @@ fn what_cannot_be_restored_is_refused_before_anything_is_changed() {
         "is no file that `vrdma adapter save` wrote",
     );
     let stage = saved();
-    // The VM that it was taken of is there still.
+    // The VM that was saved is still there.
     refused(
         &stage,
         &stage.snapshot("source"),

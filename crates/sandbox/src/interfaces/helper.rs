@@ -1,4 +1,4 @@
-//! The process that has the rights, and the daemon's end of it.
+//! The helper process with the network rights, and the daemon's connection to it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,30 +14,31 @@ use vrdma_provider::socket;
 use super::carry_out;
 use super::message::{Answer, Request};
 
-/// The daemon's own program, also after it was replaced on disk.
+/// The daemon's own program, even after it was replaced on disk.
 const PROGRAM: &str = "/proc/self/exe";
 
-/// The argument that makes it the helper.
+/// The argument that makes the program the helper.
 const ARGUMENT: &str = "--open-interfaces";
 
-/// What it opens takes milliseconds. Whoever asks the control API does not wait longer for it.
+/// Limit on an answer: opening an interface takes milliseconds, and clients of the control API do not wait longer for
+/// it.
 const ANSWER_MAX: Duration = Duration::from_millis(800);
 
-/// The daemon's end; the helper ends with it.
+/// The daemon's connection to the helper, which ends with it.
 #[derive(Debug)]
 pub(crate) struct Helper {
-    /// One request at a time; none after one that had no answer.
+    /// Used for one request at a time; `None` after a request without an answer.
     socket: Mutex<Option<OwnedFd>>,
 }
 
 impl Helper {
-    /// Starts it, with the rights that this process still has.
+    /// Starts the helper, with the rights that this process still has.
     ///
     /// # Errors
     /// There is no `/proc`, or the system is out of processes.
     pub(crate) fn start() -> io::Result<Self> {
         let (ours, theirs) = pair()?;
-        // Signals to the daemon's group, such as an interrupt from its terminal, are not for it.
+        // Signals to the daemon's group, such as an interrupt from its terminal, must not reach the helper.
         Command::new(PROGRAM)
             .arg0("vrdmad")
             .arg(ARGUMENT)
@@ -59,19 +60,19 @@ impl Helper {
         })
     }
 
-    /// The error is a sentence.
+    /// Sends a request and waits for its answer. The error is a sentence.
     pub(super) fn ask(
         &self,
         request: &Request,
         fds: &[BorrowedFd<'_>],
     ) -> Result<(Answer, Vec<OwnedFd>), String> {
-        // What a thread that panicked left is a socket or none.
+        // Sound after a panic: there is a socket or none.
         let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
         let answered = socket
             .as_ref()
             .and_then(|socket| exchange(socket.as_fd(), request, fds));
         let Some((answer, fds)) = answered else {
-            // An answer that comes late would be taken for the next one.
+            // A late answer would be taken for that of the next request.
             *socket = None;
             return Err(lost());
         };
@@ -107,10 +108,10 @@ fn exchange(
     Some((answer, packet.fds))
 }
 
-/// Is the helper, until the daemon hangs up.
+/// Runs the helper until the daemon hangs up.
 ///
 /// # Errors
-/// The standard input is no such socket: somebody else started it.
+/// The standard input is not such a socket: the program was not started by the daemon.
 pub fn serve_standard_input() -> io::Result<()> {
     crate::enter_helper()?;
     serve(io::stdin().as_fd())

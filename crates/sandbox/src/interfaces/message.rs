@@ -1,11 +1,11 @@
-//! What the daemon and its helper say: one packet of JSON each way, with descriptors.
+//! Messages between the daemon and its helper: one packet of JSON in each direction, with descriptors.
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
 use serde::{Deserialize, Serialize};
 
-/// What the daemon wants. The room `uplink` checks the names.
+/// A request of the daemon. The room `uplink` checks the names.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum Request {
     /// Two packet sockets for an Ethernet interface, not yet bound to it.
@@ -16,16 +16,16 @@ pub(super) enum Request {
         mac: [u8; 6],
         ip: Option<IpAddr>,
     },
-    /// Large buffers for the sockets that come along.
+    /// Large buffers for the sockets that come with the request.
     Enlarge,
 }
 
-/// What becomes of it. Descriptors are beside it.
+/// Answer of the helper. Its descriptors are sent beside the JSON.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Answer {
-    /// A sentence, if nothing was done.
+    /// A sentence, if the request failed.
     pub(super) error: Option<String>,
-    /// A TAP has the addresses that were asked for.
+    /// Whether a TAP has the addresses that were asked for.
     pub(super) is_ours: bool,
     #[serde(skip)]
     pub(super) fds: Vec<OwnedFd>,

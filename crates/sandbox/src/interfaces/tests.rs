@@ -1,11 +1,11 @@
-//! Both ends in one process, which needs no right for what is refused.
+//! Daemon and helper in one process, which needs no rights for requests that are refused.
 
 use std::os::fd::AsFd;
 use std::thread;
 
 use super::*;
 
-/// With a helper in a thread, which ends with the value.
+/// Starts a helper in a thread, which ends with the returned value.
 fn interfaces() -> (Interfaces, thread::JoinHandle<()>) {
     let (ours, theirs) = helper::pair().unwrap();
     let served = thread::spawn(move || helper::serve(theirs.as_fd()).unwrap());

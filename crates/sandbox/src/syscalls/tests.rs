@@ -1,4 +1,4 @@
-//! Each in a thread of its own, which keeps the filter.
+//! Filters, each in a thread of its own, which keeps it.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -9,7 +9,7 @@ use std::thread;
 
 use super::*;
 
-/// In a thread of its own, which keeps the filter.
+/// Runs a function under the filter, in a thread of its own, which keeps the filter.
 fn in_data_path<T: Send + 'static>(does: impl FnOnce() -> T + Send + 'static) -> T {
     let thread = thread::spawn(move || {
         confine_data_path().unwrap();

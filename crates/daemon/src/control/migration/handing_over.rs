@@ -19,7 +19,7 @@ use crate::control::answer::Problem;
 use crate::handover;
 
 impl Control {
-    /// Where another daemon may bring the adapter's context. A ticket that was given out before is void.
+    /// Lets another daemon bring the adapter's context, and returns where. An earlier ticket becomes void.
     pub(in crate::control) fn expect(&self, name: &Name) -> Result<Destination, Problem> {
         let port = self.inventory().port(name)?;
         let address = self.migration()?.listen;
@@ -43,8 +43,8 @@ impl Control {
         reached.await.map_err(Problem::conflict)
     }
 
-    /// Stops the adapter, and brings its context to another daemon. If that fails it is for whoever asked to thaw it: while it
-    /// took, somebody else may have begun another migration.
+    /// Stops the adapter and brings its context to another daemon. If that fails, the caller has to thaw the adapter:
+    /// meanwhile, somebody else may have begun another migration.
     pub(in crate::control) async fn hand_over(
         &self,
         name: &Name,
@@ -87,7 +87,7 @@ impl Control {
         let decoded = self.decode_context(name, Bytes::from(bytes)).await;
         let (port, kept) = decoded.map_err(told)?;
         let arrived = arrived(&kept.context, false);
-        // It may have been given up while the context was on its way.
+        // The ticket may have been withdrawn while the context was on its way.
         self.check_ticket(port, name, ticket)?;
         self.contexts.keep(port, kept).map_err(told)?;
         self.contexts.expected().remove(&port);
@@ -95,7 +95,7 @@ impl Control {
         Ok(arrived)
     }
 
-    /// How contexts go to other daemons and come from there, if they do.
+    /// How contexts are sent to and received from other daemons, if they are.
     pub(crate) fn migration_spec(&self) -> Option<&MigrationSpec> {
         self.facts.migration.as_ref()
     }

@@ -1,4 +1,5 @@
-//! Pages that the adapter wrote, which a context has besides records: read where it stands still, and written where it goes on.
+//! Pages that the adapter wrote, which a context carries besides records: read from the frozen adapter's guest, and
+//! written where it goes on.
 
 use vrdma_api::CONTEXT_BYTES_MAX;
 use vrdma_memory::{DirtyRun, PAGE, Space};
@@ -8,14 +9,14 @@ use vrdma_wire::Mac;
 
 use super::super::answer::Problem;
 
-/// Guest addresses that are looked through at a time, and where they end (PCI has 64 bits, processors 52).
+/// Guest addresses scanned in one step, and the end of all of them (PCI has 64 bits, processors 52).
 pub(super) const LOOK_BYTES: u64 = 64 << 30;
 pub(super) const ADDRESSES_END: u64 = 1 << 52;
 
-/// Bytes that are copied under one view of the memory, which a shard may wait for.
+/// Bytes copied under one view of the memory, which a shard may have to wait for.
 pub(in crate::control) const PIECE: usize = 64 << 10;
 
-/// The whole context as bytes.
+/// Encodes the whole context.
 pub(super) fn encode(mac: Mac, frozen: Frozen, leaves_pages: bool) -> Result<Vec<u8>, Problem> {
     let pages = match leaves_pages {
         true => Vec::new(),
@@ -36,7 +37,7 @@ pub(super) fn encode(mac: Mac, frozen: Frozen, leaves_pages: bool) -> Result<Vec
     }
 }
 
-/// What the log has, with what is in the pages.
+/// Reads the pages in the log, with their contents.
 fn written_pages(memory: &Space) -> Result<Vec<WrittenPages>, Problem> {
     let mut pages = Vec::new();
     let mut bytes = 0;
@@ -78,8 +79,9 @@ fn read_pages(memory: &Space, run: DirtyRun) -> Result<WrittenPages, Problem> {
     })
 }
 
-/// Before the device goes on. Bus mastering, which QEMU may not have switched on yet, is the device's to set. Where memory
-/// follows, a page that is not there comes from the source as the adapter left it, and must not be there before.
+/// Writes the pages before the device goes on. Bus mastering, which QEMU may not have switched on yet, is left to the
+/// device. If memory follows, a missing page comes from the source as the adapter left it, and must not be there
+/// before.
 pub(super) fn write_pages(
     memory: &Space,
     pages: &[WrittenPages],

@@ -1,4 +1,4 @@
-//! What a frozen adapter has written, for its QEMU to send: in steps that a shard answers in time.
+//! Has QEMU resend what a frozen adapter has written, in steps that a shard answers in time.
 //!
 //! ```text
 //!   log ──look──► steps ──► shard: QEMU is told of each page
@@ -19,11 +19,11 @@ use super::{apart, conflict};
 use crate::control::Control;
 use crate::control::answer::Problem;
 
-/// The most pages that QEMU is told of in one step: far less than the time that a shard has to answer.
+/// Limit on pages reported to QEMU in one step: far less than a shard could do in the time that it has to answer.
 const STEP_PAGES: u64 = 4096;
 
 impl Control {
-    /// How much of the guest's memory the tracked adapter has written.
+    /// Counts how much of the guest's memory the tracked adapter has written.
     pub(in crate::control) async fn written(&self, name: &Name) -> Result<WrittenMemory, Problem> {
         let port = self.inventory().port(name)?;
         let memory = self.tracked_memory(port).await?;
@@ -36,7 +36,7 @@ impl Control {
     /// Has QEMU send what the frozen adapter has written.
     pub(in crate::control) async fn resend(&self, name: &Name) -> Result<WrittenMemory, Problem> {
         let port = self.inventory().port(name)?;
-        // The log of one that is frozen and not tracked is its client's, and nothing is taken from that.
+        // A frozen adapter that is not tracked has a log that belongs to its client; nothing is taken from it.
         let memory = self.tracked_memory(port).await?;
         let frozen = self.shards.migrate(port, MigrationStep::FrozenMemory);
         frozen.await.map_err(conflict)?;
@@ -62,7 +62,7 @@ impl Control {
         memory.await.map_err(conflict)
     }
 
-    /// How many bytes QEMU was told of. Pages that it was not told of stay in the log.
+    /// Returns how many bytes were reported to QEMU. Pages that were not reported stay in the log.
     async fn resend_steps(
         &self,
         port: PortId,
@@ -86,15 +86,15 @@ impl Control {
     }
 }
 
-/// What the log has from a guest address on: some of it, and where to go on.
+/// Part of the log from a guest address on, and where to continue.
 struct Look {
-    /// In pieces that a shard takes at a time.
+    /// Runs in pieces that a shard takes at a time.
     steps: Vec<Vec<DirtyRun>>,
-    /// `None`: there is no more.
+    /// `None` at the end.
     next: Option<u64>,
 }
 
-/// Takes from the log what is in the next [`LOOK_BYTES`] that have any.
+/// Takes the next [`LOOK_BYTES`] that hold any written pages from the log.
 fn look(memory: &Space, from: u64) -> Look {
     let starts = (from..ADDRESSES_END).step_by(LOOK_BYTES as usize);
     let mut looks = starts.map(|start| {
@@ -108,7 +108,7 @@ fn look(memory: &Space, from: u64) -> Look {
     }
 }
 
-/// The same pages in pieces of up to [`STEP_PAGES`].
+/// Splits the runs into pieces of up to [`STEP_PAGES`].
 fn steps(runs: &[DirtyRun]) -> Vec<Vec<DirtyRun>> {
     let mut steps = Vec::new();
     let mut step = Vec::new();

@@ -1,4 +1,4 @@
-//! Paths of an adapter that goes to another host.
+//! Paths for adapters that move to another host.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Paths of uplinks and peers.
+//! Paths for uplinks and peers.
 
 use std::sync::Arc;
 

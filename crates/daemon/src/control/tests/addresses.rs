@@ -1,4 +1,4 @@
-//! What a VM's guest is kept to, as requests say.
+//! The addresses that a VM's guest may use, as requests set them.
 
 use super::*;
 

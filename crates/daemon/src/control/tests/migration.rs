@@ -63,7 +63,7 @@ fn a_context_is_kept_if_it_is_the_adapters() {
         let error = put(&daemon, bytes).unwrap_err();
         assert!(error.contains(sentence), "{error}");
     }
-    // It is there, and nothing that could go on with it.
+    // The context is there, and nothing that could go on with it.
     let (status, sentence) = daemon.refused("GET", "/v1/adapters/vm1/context", "");
     assert_eq!(status, 409);
     assert!(!sentence.contains("no context"), "{sentence}");

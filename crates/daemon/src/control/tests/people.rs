@@ -1,4 +1,4 @@
-//! Who may use adapters, as requests name them.
+//! Users and groups that may use adapters, as requests name them.
 
 use super::*;
 

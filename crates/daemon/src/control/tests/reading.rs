@@ -1,11 +1,11 @@
-//! Who asks what there is waits for no change under way.
+//! A query does not wait for a change that is under way.
 
 use vrdma_shard::plane::ShardCommand;
 
 use super::*;
 
-/// While the shard has not answered, asks the API from its thread: what waited for the change would be answered after
-/// the change has been given up.
+/// Queries the API from the shard's thread while the shard has not answered. A query that waited for the change would
+/// be answered only after the change was given up.
 fn asks_amid(
     is_it: fn(&ShardCommand) -> bool,
     sender: std::sync::mpsc::Sender<Vec<Value>>,

@@ -1,4 +1,4 @@
-//! A daemon whose API answers over a real socket, and where other daemons bring contexts.
+//! A test daemon with its API on a real socket, and an address where other daemons bring contexts.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -24,7 +24,7 @@ use crate::handover;
 use crate::locations::Locations;
 use crate::vacant;
 
-/// A daemon in a temporary folder; it ends with the value.
+/// A daemon in a temporary folder, which ends when this is dropped.
 pub(super) struct Daemon {
     folder: tempfile::TempDir,
     stop: Option<oneshot::Sender<()>>,
@@ -36,14 +36,14 @@ impl Daemon {
         Self::start_with(|_| |_| {})
     }
 
-    /// With somebody who looks at what the shard is asked, and can ask the API.
+    /// Starts a daemon with a callback that sees each command to the shard, and can ask the API.
     pub(super) fn start_with<L: FnMut(&ShardCommand) + Send + 'static>(
         look: impl FnOnce(Client) -> L,
     ) -> Self {
         Self::start_as(None, look)
     }
 
-    /// One that takes contexts from daemons with this key.
+    /// Starts a daemon that takes contexts from daemons with this key.
     pub(super) fn listening(key: &str) -> Self {
         Self::start_as(Some(key), |_| |_| {})
     }
@@ -93,7 +93,7 @@ impl Daemon {
         Client::new(self.path("api")).unwrap()
     }
 
-    /// Status code and body of one request.
+    /// Sends one request, and returns the status code and body.
     pub(super) fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
         let client = self.client();
         match client.ask(method.parse().unwrap(), path, body.to_owned()) {
@@ -110,7 +110,7 @@ impl Daemon {
         self.ask("POST", path, &body.to_string())
     }
 
-    /// A refused request: its status and sentence.
+    /// Sends a request that is refused, and returns the status and sentence.
     pub(super) fn refused(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         let (status, answer) = self.ask(method, path, body);
         (status, answer["error"].as_str().unwrap().to_owned())

@@ -1,11 +1,12 @@
-//! How long threads waited for a processor, as the scheduler counts it (`/proc/PID/task/TID/schedstat`, its second number, in ns).
+//! Time that threads waited for a processor, as the scheduler counts it (`/proc/PID/task/TID/schedstat`, its second
+//! number, in ns).
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// The caller's thread and the shards of this process.
+/// The calling thread and the shards of this process.
 pub(crate) struct Waits(Vec<File>);
 
 impl Waits {
@@ -19,7 +20,7 @@ impl Waits {
         )
     }
 
-    /// Of all of them together, since they began.
+    /// Returns the sum over all these threads, since they began.
     pub(crate) fn total(&self) -> Duration {
         self.0.iter().map(waited).sum()
     }

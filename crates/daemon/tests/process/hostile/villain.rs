@@ -1,8 +1,8 @@
-//! A client that keeps no rule, by a seed: any bytes as packets, requests that are right but for some bytes, descriptors
-//! of all kinds, any words in rings and doorbells.
+//! A client that keeps no rule, driven by a seed. It sends any bytes as packets, valid requests with some bytes
+//! changed, descriptors of all kinds, and any words in rings and doorbells.
 //!
-//! It is a process of its own, so what is written to memory that it has registered is written to its own. That lies in
-//! an arena, or where nothing is ever mapped: everything else would end it, and not the daemon.
+//! The villain is a process of its own, so writes to memory that it has registered go to its own memory. That memory
+//! lies in an arena, or where nothing is ever mapped: other addresses would end the villain, and not the daemon.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,20 +28,20 @@ use crate::memory::own_memory;
 
 const ARENA_BYTES: usize = 1 << 16;
 
-/// What it does before it goes.
+/// Deeds before the villain leaves.
 const DEEDS: u32 = 10_000;
 
-/// Below it nothing is ever mapped (`vm.mmap_min_addr`).
+/// Addresses below this are never mapped (`vm.mmap_min_addr`).
 const LOW_BYTES: u64 = 4096;
 
-/// Rings that it keeps, and handles that it may name again.
+/// Most rings that it keeps, and handles that it may use again.
 const AREAS_MAX: usize = 16;
 const HANDLES_MAX: usize = 256;
 
-/// Words of an area that it writes to: the headers of its queues and their first slots.
+/// Bytes of an area that it writes to: the headers of its queues and their first slots.
 const SCRIBBLED_BYTES: usize = 16 << 10;
 
-/// What it has done.
+/// Counts of what it has done.
 #[derive(Default)]
 struct Deeds {
     sent: u64,
@@ -58,7 +58,7 @@ struct Villain {
     deeds: Deeds,
 }
 
-/// The child.
+/// The child's role.
 pub(crate) fn torments(socket: &Path) {
     let seed = child::listen().unwrap();
     let mut villain = Villain {
@@ -78,7 +78,7 @@ pub(crate) fn torments(socket: &Path) {
 impl Villain {
     fn act(&mut self) {
         match self.random.u8(..32) {
-            // What keeps no rule at all is hung up on.
+            // A client that breaks the protocol is hung up on.
             _ if self.connection.is_none() => self.arrive(),
             0 => self.arrive(),
             1 => self.connection = None,
@@ -119,7 +119,7 @@ impl Villain {
         self.deeds.sent += u64::from(sent.is_ok());
     }
 
-    /// Takes an answer, with what it brings.
+    /// Receives an answer, with its descriptors.
     fn hear(&mut self, flags: RecvFlags) {
         let Some(connection) = &self.connection else {
             return;
@@ -155,7 +155,7 @@ impl Villain {
         }
     }
 
-    /// No request at all.
+    /// Sends a packet that is no valid request.
     fn send_anything(&mut self) {
         let length = self.random.usize(..PACKET_MAX + 100);
         let mut body = vec![0; length];
@@ -178,7 +178,7 @@ impl Villain {
         self.hear(RecvFlags::DONTWAIT);
     }
 
-    /// A request that is right, but perhaps for some bytes.
+    /// Sends a valid request, perhaps with some bytes changed.
     fn ask_without_listening(&mut self) {
         let (code, mut body, damages) = match self.random.u8(..8) {
             0 => (Code::CreateQp, self.queue_pair(), true),
@@ -208,7 +208,7 @@ impl Villain {
         self.send(code as u16, &body, &fds);
     }
 
-    /// A body of handles and small numbers, as long as many bodies are.
+    /// Returns a body of handles and small numbers, as long as many bodies are.
     fn words_of(&mut self, code: Code) -> Vec<u8> {
         let words = match code {
             Code::CreateCq | Code::QueryPort => 5,
@@ -262,7 +262,7 @@ impl Villain {
         request.as_bytes().to_vec()
     }
 
-    /// In the arena, or where nothing is.
+    /// Describes a region in the arena, or where nothing is mapped.
     fn region(&mut self) -> Vec<u8> {
         let arena = self.arena.as_ptr() as u64;
         let offset = self.random.u64(..ARENA_BYTES as u64);
@@ -303,7 +303,7 @@ impl Villain {
         }
     }
 
-    /// Any word or slot in any of its rings; doorbell pages are among them.
+    /// Writes any word or slot of any of its rings; doorbell pages are among them.
     fn scribble(&mut self) {
         let Some(area) = self.random.choice(&self.areas) else {
             return;

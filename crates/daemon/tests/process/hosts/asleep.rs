@@ -1,4 +1,4 @@
-//! Who has nothing to do with what comes over an uplink is not woken by it.
+//! A thread that has nothing to do with traffic of an uplink is not woken by it.
 
 use vrdma_lab::namespace::enter;
 
@@ -6,7 +6,7 @@ use super::transfer::Transfer;
 use super::{Medium, World};
 use crate::client::LONG;
 
-/// Each is many frames.
+/// Writes, each of many frames.
 const WRITES: usize = 1000;
 
 fn sleeps_on(medium: Medium) {

@@ -6,7 +6,7 @@ use vrdma_lab::namespace::{Entry, carrying, shell, wait_for_carrier};
 
 use super::INTERFACE;
 
-/// Lays the cable and waits until both ends carry.
+/// Lays the cable and waits until both ends have a carrier.
 pub(super) fn join(other: &Entry) {
     let id = other.id();
     shell(&format!(

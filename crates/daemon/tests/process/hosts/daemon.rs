@@ -13,7 +13,7 @@ use vrdma_api::{AdapterStats, FrameStats, PortGroup, PortGroupDrops, Uplink, pat
 use vrdma_api_client::Client;
 use vrdma_lab::namespace::Entry;
 
-/// A busy machine starts a program sooner.
+/// Limit on starting a program; even a busy machine is faster.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running daemon.
@@ -24,7 +24,7 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts one, in another namespace if that is stated, and waits until it is ready.
+    /// Starts a daemon, in another namespace if one is given, and waits until it is ready.
     pub(super) fn start(folder: &Path, rest: &str, host: Option<&Entry>) -> Self {
         fs::create_dir(folder).unwrap();
         let run_dir = folder.join("run");
@@ -55,7 +55,7 @@ impl Daemon {
         self.folder.join(paths::PROCESS_SOCKET_FILE)
     }
 
-    /// How often one of its threads has stopped and gone on.
+    /// Counts how often one of its threads has stopped and gone on.
     pub(super) fn switches_of(&self, thread: &str) -> u64 {
         let tasks = PathBuf::from(format!("/proc/{}/task", self.child.id()));
         let mut tasks = fs::read_dir(tasks)
@@ -70,12 +70,12 @@ impl Daemon {
         counts.sum()
     }
 
-    /// What the uplink counts of RoCEv2 packets.
+    /// Returns the uplink's counters of RoCEv2 packets.
     pub(super) fn roce(&self) -> FrameStats {
         self.uplink().stats.roce
     }
 
-    /// What it counts of all else.
+    /// Returns the uplink's counters of all other frames.
     pub(super) fn ethernet(&self) -> FrameStats {
         self.uplink().stats.ethernet
     }
@@ -85,21 +85,21 @@ impl Daemon {
         uplinks.remove(0)
     }
 
-    /// What an adapter has thrown away.
+    /// Returns the drops of an adapter.
     pub(super) fn adapter_drops(&self, adapter: &str) -> BTreeMap<String, u64> {
         let path = paths::adapter_stats(&adapter.parse().unwrap());
         let stats: AdapterStats = self.get(&path);
         stats.rdma.counters.drops
     }
 
-    /// What was thrown away in a port group.
+    /// Returns the drops of a port group.
     pub(super) fn group_drops(&self, group: &str) -> PortGroupDrops {
         let path = paths::portgroup(&group.parse().unwrap());
         let group: PortGroup = self.get(&path);
         group.drops.unwrap()
     }
 
-    /// Plugs an adapter of processes of another tenant in.
+    /// Plugs in a process adapter of another tenant.
     pub(super) fn add_strange_adapter(&self, name: &str, ip: &str) {
         let body = serde_json::json!({ "name": "green", "vlan": 5 });
         self.post(paths::PORTGROUPS, &body);
@@ -109,7 +109,7 @@ impl Daemon {
         self.post(paths::ADAPTERS, &body);
     }
 
-    /// Plugs an adapter of a VM in; where its network card connects.
+    /// Plugs in an adapter of a VM. Returns the path that its network card connects to.
     pub(super) fn add_vm(&self, name: &str) -> PathBuf {
         let body = serde_json::json!({ "name": name, "portgroup": "blue" });
         self.post(paths::ADAPTERS, &body);

@@ -1,4 +1,4 @@
-//! The cable is pulled out in mid-transfer.
+//! The cable is pulled out in the middle of a transfer.
 
 use std::thread;
 
@@ -9,7 +9,7 @@ use super::{INTERFACE, Medium, World};
 use crate::client::{LONG, SHORT};
 use crate::{RETRY_EXC_ERR, WR_FLUSH_ERR};
 
-/// How the uplinks call frames that find the cable pulled.
+/// Reasons that the uplinks count for frames lost to a pulled cable.
 const LOST: [&str; 2] = ["down", "refused"];
 
 fn pull() {

@@ -21,14 +21,14 @@ const STRANGERS_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 66);
 const OUR_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const THEIR_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-/// Frames before the test is content, with a connection that goes on all the while.
+/// Frames sent before the test ends, while a connection goes on.
 const FLOOD: u64 = 100_000;
 const WRITES: usize = 40;
 
-/// Behind Ethernet, IPv4 and UDP headers.
+/// Offset of the BTH, behind Ethernet, IPv4 and UDP headers.
 const BTH_AT: usize = 42;
 
-/// What the stranger writes into its packets; the rest is as it should be.
+/// Fields that the stranger sets in its packets; the rest is valid.
 #[derive(Clone, Copy)]
 struct Forged {
     station: Mac,
@@ -36,7 +36,7 @@ struct Forged {
     to: Ipv4Addr,
     pkey: Pkey,
     qpn: u32,
-    /// Address and key: a WRITE in place of a SEND.
+    /// Address and key: the packet is a WRITE instead of a SEND.
     write: Option<(u64, u32)>,
 }
 
@@ -84,7 +84,7 @@ fn station(adapter: &str) -> Mac {
     Mac(derived.octets())
 }
 
-/// One of each, and random bytes where the packet should begin.
+/// Makes one frame of each kind, and one with random bytes where the packet should begin.
 fn garbage((qpn, address, key): (u32, u64, u32)) -> Vec<Vec<u8>> {
     let plain = Forged {
         station: station("c1"),
@@ -145,7 +145,7 @@ fn garbage((qpn, address, key): (u32, u64, u32)) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Sends until told to stop; how many of the frames that came back were for the stranger.
+/// Sends until told to stop. Returns how many of the frames that came back were for the stranger.
 fn flood(frames: &[Vec<u8>], sent: &AtomicU64, stop: &AtomicBool) -> usize {
     let mut ports = Ports::raw(INTERFACE).unwrap();
     let mut answers = 0;

@@ -23,10 +23,10 @@ use daemon::Daemon;
 use vrdma_lab::namespace::Namespace;
 use vrdma_lab::process::Lifetime;
 
-/// The cable's end on each host.
+/// Name of the cable's end on each host.
 const INTERFACE: &str = "wire";
 
-/// How frames travel.
+/// Medium between the hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Medium {
     Raw,
@@ -41,12 +41,12 @@ struct World {
 }
 
 impl World {
-    /// To be made inside of a test's own namespace.
+    /// Makes both hosts. Called inside of a test's own namespace.
     fn new(medium: Medium) -> Self {
         Self::with_shards(medium, 1)
     }
 
-    /// The same with so many shards on each host.
+    /// The same with this number of shards on each host.
     fn with_shards(medium: Medium, shards: u16) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let other = Namespace::create("other", folder.path(), Lifetime::Owned).unwrap();
@@ -64,7 +64,7 @@ impl World {
         }
     }
 
-    /// A client on each host.
+    /// Opens a client on each host.
     fn clients(&self) -> [Client; 2] {
         let [a, b] = &self.daemons;
         [

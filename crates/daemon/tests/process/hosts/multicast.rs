@@ -7,11 +7,11 @@ use super::{Medium, World};
 use crate::client::{Client, Memory, QKEY, Queues, send};
 use vrdma_lab::namespace::enter;
 
-/// IPv4 addresses inside of GIDs.
+/// GIDs of groups, with IPv4 addresses in them.
 const GROUP: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 1, 2, 3];
 const OTHER: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 1, 2, 4];
 
-/// GRH and payload.
+/// Bytes of a GRH and a payload.
 const BYTES: usize = 40 + 64;
 
 /// A queue pair in a group, with room for datagrams.
@@ -41,7 +41,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// The byte that the next datagram brings.
+    /// Waits for the next datagram, and returns its byte.
     fn hears(&mut self) -> u8 {
         let entry = self.queues.wait();
         assert_eq!((entry.status, entry.byte_len), (0, BYTES as u32));
@@ -74,7 +74,8 @@ impl<'a> Member<'a> {
     }
 }
 
-/// Datagrams of one sender keep their order here, so what comes first shows what did not come before.
+/// Datagrams reach the members of their group on both hosts, and nobody else. Datagrams of one sender keep their order
+/// here, so the next one that arrives shows that earlier ones did not.
 fn groups_reach_the_other_host(medium: Medium) {
     let world = World::new(medium);
     let [a, b] = world.clients();
@@ -99,7 +100,7 @@ fn groups_reach_the_other_host(medium: Medium) {
     ];
     assert!(members.into_iter().all(Member::heard_nothing_more));
     let [ours, theirs] = [0, 1].map(|host| world.daemons[host].roce());
-    // A raw uplink also tells switches who listens.
+    // A raw uplink also tells switches which groups have members.
     assert!(ours.tx_frames >= 3 && theirs.tx_frames >= 1);
     assert_eq!((ours.rx_frames, theirs.rx_frames), (1, 3));
 }

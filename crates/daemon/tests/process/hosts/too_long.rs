@@ -1,4 +1,4 @@
-//! Guests' packets that are longer than a tunnel carries: their senders are told, or they are cut.
+//! Guests' packets that are longer than a tunnel carries: their senders are told, or the packets are cut.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use vrdma_wire::internet_checksum;
 use super::{Medium, World};
 use vrdma_lab::namespace::enter;
 
-/// 1500 of the cable without Ethernet, IPv4, UDP and VXLAN headers.
+/// The cable's 1500 bytes without Ethernet, IPv4, UDP and VXLAN headers.
 const MTU: u16 = 1450;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -46,7 +46,7 @@ impl Card {
     }
 }
 
-/// An IPv4 packet of 1500 bytes.
+/// Makes an IPv4 packet of 1500 bytes.
 fn packet(from: &Card, to: &Card, flags: u8) -> Vec<u8> {
     let mut header = [
         0x45, 0, 5, 0xdc, 0, 7, flags, 0, 64, 17, 0, 0, 10, 1, 0, 1, 10, 1, 0, 2,

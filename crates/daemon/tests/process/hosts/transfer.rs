@@ -1,4 +1,4 @@
-//! Writes that follow each other without a pause, each with bytes of its own, compared when it is done.
+//! Writes that follow each other without a pause, each with bytes of its own, which are compared when it is done.
 
 use std::time::{Duration, Instant};
 
@@ -10,19 +10,19 @@ use crate::client::{Client, Memory, Queues, Terms, connected};
 /// Writes under way.
 const SLOTS: usize = 8;
 
-/// Many packets each, at any path MTU.
+/// Bytes of a write: many packets at any path MTU.
 const SLOT_BYTES: usize = 128 * 1024;
 
-/// What the tests wait for happens sooner.
+/// Limit for everything that the tests wait for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What no write has written.
+/// Value of bytes that no write has written.
 const NOTHING: u8 = 0;
 
 pub(super) struct Transfer<'a> {
     client: &'a Client,
     queues: Queues,
-    /// The other end, which does nothing by itself.
+    /// The other end's queues, which stay idle.
     peer: Queues,
     from: Memory,
     to: Memory,
@@ -31,7 +31,7 @@ pub(super) struct Transfer<'a> {
 }
 
 impl<'a> Transfer<'a> {
-    /// Begins: from now on writes are under way.
+    /// Begins a transfer: from now on writes are under way.
     pub(super) fn begin([client, peer]: &'a [Client; 2], terms: Terms) -> Self {
         let (queues, theirs) = connected(client, peer, terms);
         let mut transfer = Self {
@@ -47,18 +47,18 @@ impl<'a> Transfer<'a> {
         transfer
     }
 
-    /// The number of the other end, and what it lets be written: address and key.
+    /// Returns the QPN of the other end, and the address and key of its writable memory.
     pub(super) fn target(&self) -> (u32, u64, u32) {
         let MrReply { rkey, .. } = self.to.mr;
         (self.peer.reply.qp_num, self.to.bytes.as_ptr() as u64, rkey)
     }
 
-    /// Writes that are done, and right.
+    /// Counts the writes that are done, with correct bytes.
     pub(super) fn done(&self) -> usize {
         self.done
     }
 
-    /// Goes on for so many writes.
+    /// Goes on for this many writes.
     pub(super) fn go_on(&mut self, writes: usize) {
         for _ in 0..writes {
             let entry = self.queues.wait();
@@ -67,7 +67,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Goes on until something is so, which writes alone may not bring about.
+    /// Goes on until a condition holds, which writes alone may not bring about.
     pub(super) fn until(&mut self, mut so: impl FnMut(&Self) -> bool) {
         let begun = Instant::now();
         while !so(self) {
@@ -79,7 +79,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Waits for what is under way.
+    /// Waits for the writes that are under way.
     pub(super) fn end(mut self) {
         while self.done < self.posted {
             let entry = self.queues.wait();
@@ -87,7 +87,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Goes on until a write fails; its status, and those of what was under way behind it.
+    /// Goes on until a write fails. Returns its status, and those of the writes that were under way behind it.
     pub(super) fn fail(mut self) -> (u32, Vec<u32>) {
         loop {
             let entry = self.queues.wait();

@@ -1,4 +1,4 @@
-//! What a hostile client process may send, and what becomes of it: 48 rules, at least one test for each.
+//! What a hostile client process may send, and how the daemon reacts: 48 rules, at least one test for each.
 //!
 //! | rules | about | where |
 //! |---|---|---|
@@ -10,9 +10,9 @@
 //! | 42 to 44 | grants | `fast` |
 //! | 45 to 48 | connection management | `cm` of the crate `process` |
 //!
-//! The names of the tests say the rules. What the device's rules say for guests, the engine does for both: its own
-//! tests have them. That a client's slot is copied once before it is looked at cannot be raced from one thread:
-//! what is tested is that scribbled slots fail their own queue.
+//! The names of the tests state the rules. Where the device has the same rule for guests, the engine enforces it for
+//! both: its own tests cover it. That a client's slot is copied once before it is looked at cannot be shown by a race
+//! from one thread: the tests show instead that overwritten slots fail their own queue.
 
 mod objects;
 mod sessions;
@@ -24,10 +24,10 @@ use std::path::Path;
 
 pub(crate) use work::datagram;
 
-/// How many there are.
+/// Number of rules.
 const RULES: u32 = 48;
 
-/// Numbers of the rules that tests in files of a folder are named after.
+/// Collects the numbers of the rules in the names of tests in a folder's files.
 fn tested_in(folder: &Path, found: &mut BTreeSet<u32>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

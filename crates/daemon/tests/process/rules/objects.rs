@@ -1,4 +1,4 @@
-//! Handles, sizes, states, and what a region may be.
+//! Rules about handles, sizes, states, and regions.
 
 use rustix::io::Errno;
 use vrdma_provider::message::{
@@ -13,7 +13,7 @@ const BUSY: i32 = Errno::BUSY.raw_os_error();
 const INVAL: i32 = Errno::INVAL.raw_os_error();
 const NOENT: i32 = Errno::NOENT.raw_os_error();
 
-/// A group.
+/// A multicast group.
 const GROUP: [u8; 16] = [0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 1, 2, 3];
 
 fn client() -> (Host, Client) {
@@ -208,7 +208,7 @@ fn rule_p22_states_have_their_order_and_attributes_their_ranges() {
         refusal(&client, &modify(1 | 8 | 16 | 32, wrong_port)),
         INVAL
     );
-    // A connected one does not begin anew.
+    // A connected queue pair does not begin anew.
     client.connect(&queues, 0, queues.reply.qp_num, SHORT);
     for state in [1, 2] {
         assert_eq!(refusal(&client, &modify(1, to(state))), INVAL, "{state}");

@@ -1,4 +1,4 @@
-//! Packets, and the hello.
+//! Rules about packets and the hello.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,14 +17,14 @@ use crate::client::{Client, Host, assert_works, errno, hello, pair};
 use crate::memory::own_memory;
 use crate::two;
 
-/// Codes that are looked at: more than there are.
+/// Codes that are tried: more than exist.
 const CODES: u32 = 256;
 
 fn connect(host: &Host) -> Connection {
     Connection::open(&host.path()).unwrap()
 }
 
-/// A packet with any code and body: the status of its answer. `None`: the connection has ended.
+/// Sends a packet with any code and body. Returns the status of its answer, or `None` if the connection has ended.
 fn answer_to(connection: &Connection, code: u32, body: &[u8]) -> Option<u32> {
     let header = [code.to_ne_bytes(), [0; 4]].concat();
     let packet = [&header[..], body].concat();

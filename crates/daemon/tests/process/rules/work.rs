@@ -1,4 +1,4 @@
-//! Rings and work requests.
+//! Rules about rings and work requests.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -44,7 +44,7 @@ fn rule_p36_a_completion_queue_that_overflows_fails_alone() {
     assert_works(&a, &b, &mut good);
 }
 
-/// What a send from `a` with that buffer comes to.
+/// Returns the status of a send from `a` with that buffer.
 fn status_from(a: &Client, b: &Client, buffer: Buffer) -> u32 {
     let mut queues = pair(a, b);
     let to = Memory::new(b, 0, 4096);
@@ -173,7 +173,7 @@ fn rule_p39_work_that_cannot_be_fails_its_queue_pair() {
     assert_works(&a, &b, &mut good);
 }
 
-/// A datagram with that key, to a queue pair of adapter 1.
+/// Makes a datagram with that key, to a queue pair of adapter 1.
 pub(crate) fn datagram(target: u32, qkey: u32) -> SendHeader {
     let mut dgid = [0; 16];
     dgid[10..].copy_from_slice(&[0xff, 0xff, 10, 0, 0, 2]);

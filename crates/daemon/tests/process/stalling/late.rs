@@ -1,12 +1,12 @@
-//! Memory whose pages come late: the message that needs them arrives all the same, and nobody else waits.
+//! Memory whose pages come late: the message that needs them still arrives, and no other client waits.
 //!
 //! ```text
 //!   test ── daemon, a pair of its own
 //!    └─ child: serves a file, whose bytes come when the test says so
 //!        └─ its program: registers a mapping of the file, and sends from there or writes to there
 //! ```
-//! The program only waits meanwhile: the kernel may hold a lock of its address space until the page is there. So its
-//! file is served by another process.
+//! The program only waits meanwhile: the kernel may hold a lock of its address space until the page is there. Therefore
+//! another process serves its file.
 
 use std::fs::File;
 use std::path::Path;
@@ -21,13 +21,13 @@ use crate::adapters::shards;
 use crate::child::{self, Child};
 use crate::client::{Client, Host, Memory, Queues, assert_works, errno, pair, send};
 
-/// All bytes of the file.
+/// Value of all bytes of the file.
 const BYTE: u8 = 7;
 
-/// Of one message.
+/// Bytes of one message.
 const LENGTH: u32 = 64;
 
-/// What the late memory is to the message.
+/// Role of the late memory in the message.
 #[derive(Clone, Copy)]
 enum Late {
     Source = 1,
@@ -44,7 +44,7 @@ impl Late {
     }
 }
 
-/// The child.
+/// The child's role.
 pub(crate) fn serves_a_file(socket: &Path) {
     let place = tempfile::NamedTempFile::new().unwrap();
     let server = server::mount_over(place.path());
@@ -62,7 +62,7 @@ pub(crate) fn serves_a_file(socket: &Path) {
     child::say(&program.numbers());
 }
 
-/// The child's program.
+/// The role of the child's program.
 pub(crate) fn uses_a_file(socket: &Path) {
     let file = File::options().read(true).write(true).open(child::file());
     // Open until the end: a `close` would ask the server, too.

@@ -1,9 +1,9 @@
-//! A file system with one file, whose status is known and whose bytes do not come before the server gives
-//! them or lets go. Nor do others than the server itself hear before that a `close` is done.
+//! A file system with one file. The file's status is known, but its bytes do not come before the server gives them or
+//! fails all requests. Until then, a `close` does not end for any process but the server.
 //!
-//! A process that dies with such a file open would wait for its own dead server: close it early.
+//! A process that dies with such a file open would wait for its own dead server: close the file early.
 //!
-//! It needs `/dev/fuse`, and a user and a mount namespace of its own; linux/fuse.h has the layouts.
+//! The server needs `/dev/fuse`, and a user and a mount namespace of its own; linux/fuse.h has the layouts.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -21,7 +21,7 @@ use super::PATIENCE;
 /// Bytes of the file.
 pub(super) const LENGTH: u64 = 1 << 16;
 
-/// The kernel wants room for the longest request.
+/// Bytes of the request buffer: the kernel wants room for the longest request.
 const REQUEST_MAX: usize = 1 << 17;
 /// `fuse_in_header` has the opcode at 4, the request's number at 8 and the caller's thread at 32.
 const IN_HEADER: usize = 40;
@@ -39,30 +39,30 @@ const INIT_ANSWER: [u32; 16] = [7, 31, 0, 0, 0, 4096, 1, 0, 0, 0, 0, 0, 0, 0, 0,
 /// A regular file that everybody may read and write.
 const MODE: u32 = 0o100_666;
 
-/// Serves the file.
+/// Server of the file.
 pub(super) struct Server {
     device: File,
     contents: Mutex<Contents>,
     asked: Condvar,
 }
 
-/// What becomes of requests for bytes.
+/// State of requests for bytes.
 enum Contents {
-    /// They wait.
+    /// Requests wait.
     Withheld(Vec<Asked>),
-    /// They fail.
+    /// Requests fail.
     Lost,
-    /// All bytes are this one.
+    /// Requests succeed; all bytes have this value.
     There(u8),
 }
 
-/// A request that waits.
+/// A request for bytes.
 struct Asked {
     number: [u32; 2],
     bytes: usize,
 }
 
-/// Mounts it over the file `at`, and serves it for as long as this process lives.
+/// Mounts the file system over the file `at`, and serves it for as long as this process lives.
 pub(super) fn mount_over(at: &Path) -> Arc<Server> {
     let device = File::options().read(true).write(true).open("/dev/fuse");
     let device = device.unwrap();
@@ -89,7 +89,7 @@ impl Server {
         loop {
             let mut asked = [PollFd::new(&self.device, PollFlags::IN)];
             if poll(&mut asked, Some(&PATIENCE)).unwrap() == 0 {
-                // The test has failed, and may wait for this process.
+                // The test has failed, and may be waiting for this process.
                 self.let_go();
             }
             match (&self.device).read(&mut buffer) {
@@ -128,7 +128,7 @@ impl Server {
         self.asked.notify_all();
     }
 
-    /// Returns once somebody waits.
+    /// Returns once a request waits.
     pub(super) fn await_request(&self) {
         let contents = self.contents.lock().unwrap();
         let nobody =
@@ -136,12 +136,12 @@ impl Server {
         let _waits = self.asked.wait_while(contents, nobody).unwrap();
     }
 
-    /// Nobody waits any more: what was asked for and what will be fails.
+    /// Fails all requests, those that wait and later ones.
     pub(super) fn let_go(&self) {
         self.become_of_all(Contents::Lost);
     }
 
-    /// Nobody waits any more: the bytes are there.
+    /// Answers all requests, those that wait and later ones.
     pub(super) fn give(&self, byte: u8) {
         self.become_of_all(Contents::There(byte));
     }
@@ -161,12 +161,12 @@ impl Server {
         let length = 16 + body.len() as u32;
         let mut out = words(&[length, error as u32, number[0], number[1]]);
         out.extend(body);
-        // A request that was interrupted meanwhile takes no answer.
+        // The kernel takes no answer to a request that was interrupted meanwhile.
         let _taken = (&self.device).write(&out);
     }
 }
 
-/// Whether it is a thread of this process.
+/// Whether a thread belongs to this process.
 fn is_ours(thread: u32) -> bool {
     Path::new(&format!("/proc/self/task/{thread}")).exists()
 }

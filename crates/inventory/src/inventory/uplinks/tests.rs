@@ -64,7 +64,7 @@ fn a_station_is_behind_one_peer() {
     assert_eq!(spec.stations, [Mac([2, 0, 0, 0, 0, 10])]);
 }
 
-/// A folder with a file of that mode.
+/// Makes a folder with a key file of that mode.
 fn key_file(text: &str, mode: u32) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key");

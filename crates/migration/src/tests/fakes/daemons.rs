@@ -1,4 +1,4 @@
-//! What the daemons answer.
+//! Answers of the daemons.
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::{Fault, World, config_space};
 
 type Answer = (StatusCode, String);
 
-/// Where an adapter's context is expected.
+/// Returns where an adapter's context is expected.
 fn destination(at: usize) -> Value {
     json!({ "address": "192.0.2.2:4793", "ticket": format!("{:032x}", at + 7) })
 }
@@ -34,7 +34,7 @@ fn value(value: Value) -> Answer {
 }
 
 impl World {
-    /// The answer to a request.
+    /// Returns the answer to a request.
     pub(super) fn daemon(
         &mut self,
         side: &str,

@@ -1,4 +1,4 @@
-//! The devices that a QEMU shows, and what its monitor says of them.
+//! The devices that a QEMU shows, and its monitor's output about them.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ impl World {
             0x0820
         };
         let id = json!({ "vendor": 0x15ad, "device": device });
-        // The last one is in the first slot.
+        // The last adapter is in the first slot.
         let adapters = (0..self.adapters.len()).rev().enumerate();
         let devices = adapters.map(|(place, at)| {
             let regions = match is_there {

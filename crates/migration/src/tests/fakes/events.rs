@@ -1,4 +1,4 @@
-//! What a QEMU tells by itself of a migration.
+//! Events that a QEMU sends during a migration.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Fault, World};
 
-/// By QEMU's clock the rest goes over in five milliseconds.
+/// Makes an event. By QEMU's clock, the rest takes five milliseconds.
 pub(super) fn migration(status: &str) -> Value {
     let microseconds = match status {
         "device" => 1_000,
@@ -74,12 +74,12 @@ impl World {
         vec![json!({ "event": "STOP" }), migration("pre-switchover")]
     }
 
-    /// Memory follows the VM, if its user let it.
+    /// Whether memory follows the VM: the guest writes too much for a copy, or its connection breaks meanwhile.
     pub(super) fn follows(&self) -> bool {
         matches!(self.fault, Fault::WritesMuch | Fault::BreaksInPageIn)
     }
 
-    /// The destination has it all, or ends.
+    /// The destination has loaded everything, or ends.
     fn load(&mut self) {
         let stream = self.destination.as_mut().unwrap();
         if self.fault == Fault::DestinationEnds {

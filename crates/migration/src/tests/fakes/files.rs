@@ -1,4 +1,4 @@
-//! QEMUs that write their state into files and read it from there.
+//! QEMUs that write their state into files and read it from files.
 
 use std::fs;
 
@@ -9,11 +9,11 @@ use super::{Fault, Stage, World};
 use crate::HostSockets;
 use crate::snapshot;
 
-/// What QEMU writes.
+/// Bytes that QEMU writes.
 pub(in crate::tests) const MEMORY: &[u8] = b"all of it";
 
 impl Stage {
-    /// Two hosts that know nothing of each other: the first one's VM stands still, the other one's QEMU waits.
+    /// Two hosts that do not know each other: the VM of the first stands still, the QEMU of the second waits.
     pub(in crate::tests) fn alone(fault: Fault) -> Self {
         let stage = Self::with(fault);
         let mut world = stage.world.lock().unwrap();
@@ -36,7 +36,7 @@ impl Stage {
         }
     }
 
-    /// Names in its folder that are no sockets, in order.
+    /// Returns the names in the stage's folder that are no sockets, in order.
     pub(in crate::tests) fn files(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder.path()).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

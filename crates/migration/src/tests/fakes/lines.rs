@@ -13,7 +13,7 @@ impl Lines {
         Self(BufReader::new(stream))
     }
 
-    /// Nobody may be there any more.
+    /// Sends a line; the other end may be gone.
     pub(in crate::tests) fn say(&mut self, line: &Value) {
         let _ = writeln!(self.0.get_mut(), "{line}");
     }

@@ -1,4 +1,4 @@
-//! The sockets at which they are asked.
+//! The sockets of the fakes.
 
 use std::os::unix::net::UnixListener as StdListener;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub(super) fn serve_qemu(folder: &Path, side: &'static str, world: &Shared) {
     let listener = StdListener::bind(folder.join(format!("{side}.qmp"))).unwrap();
     let world = Arc::clone(world);
     thread::spawn(move || {
-        // One after the other, as QEMU.
+        // Serves one connection after the other, as QEMU does.
         while let Ok((stream, _)) = listener.accept() {
             if side == "destination" {
                 world.lock().unwrap().destination = Some(stream.try_clone().unwrap());

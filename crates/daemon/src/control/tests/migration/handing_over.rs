@@ -27,7 +27,7 @@ fn expect(daemon: &Daemon) -> Destination {
     serde_json::from_value(expected).unwrap()
 }
 
-/// As the source's daemon does it.
+/// Delivers a context as the source's daemon does.
 fn deliver(to: Destination, context: &[u8]) -> Result<ArrivedContext, String> {
     let keys: Keys = key("5a").parse().unwrap();
     let name = "vm1".parse().unwrap();
@@ -39,7 +39,7 @@ fn runtime() -> tokio::runtime::Runtime {
     builder.enable_all().build().unwrap()
 }
 
-/// What a daemon with that key says of a destination.
+/// Asks a destination as a daemon with that key does, and returns what it answers.
 fn reach(digits: &str, to: Destination) -> Result<(), String> {
     let source = with_adapter(Daemon::listening(&key(digits)));
     let body = serde_json::to_value(to).unwrap();
@@ -128,7 +128,7 @@ fn who_cannot_be_handed_over_to_is_told_before_anything_begins() {
     }
 }
 
-/// Something else that listens, for one connection.
+/// A listener that is not a daemon, for one connection.
 fn stranger(greeting: &'static [u8]) -> (SocketAddr, thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -136,7 +136,7 @@ fn stranger(greeting: &'static [u8]) -> (SocketAddr, thread::JoinHandle<()>) {
         let (mut stream, _) = listener.accept().unwrap();
         stream.write_all(greeting).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
-        // Until the other end goes, in which way it likes: to hang up on what it has sent would take back the greeting.
+        // Waits until the other end closes. Closing first, with bytes unread, would take back the greeting.
         let _ = std::io::copy(&mut stream, &mut std::io::sink());
     });
     (address, greets)
@@ -172,7 +172,7 @@ fn connections_without_a_key_keep_nobody_out() {
     let silent = |_| TcpStream::connect(to.address).unwrap();
     let mut silent: Vec<TcpStream> = (0..200).map(silent).collect();
     deliver(to, &context(OWN)).unwrap();
-    // Long before they would have had to say something.
+    // Long before the limit on the first frame.
     for stream in &mut silent[..100] {
         stream
             .set_read_timeout(Some(Duration::from_secs(1)))
