@@ -86,7 +86,7 @@ fn get(client: &Client, name: &Name) -> Result<Adapter, Failure> {
     Ok(client.get(&paths::adapter(name))?)
 }
 
-/// One that QEMU can use.
+/// Returns an adapter that QEMU can use.
 fn get_of_vm(client: &Client, name: &Name) -> Result<Adapter, Failure> {
     let adapter = get(client, name)?;
     if adapter.kind == AdapterKind::Vm {
@@ -157,7 +157,7 @@ fn change_text(change: &AdapterChange, changed: &Adapter) -> String {
     format!("adapter {name} {what} until the daemon stops")
 }
 
-/// What is stated of addresses, if anything is; `none` is nothing.
+/// The addresses to set, or `None` if none are stated; `none` clears them.
 fn new_addresses(stated: &[NewAddress]) -> Result<Option<Addresses>, Failure> {
     let addresses = stated.iter().filter_map(|address| match address {
         NewAddress::One(ip) => Some(*ip),
@@ -173,7 +173,7 @@ fn new_addresses(stated: &[NewAddress]) -> Result<Option<Addresses>, Failure> {
     }
 }
 
-/// Whom a change names, if it does; `none` is nobody.
+/// The names to set, or `None` if none are stated; `none` clears them.
 fn named(names: &[UnixName]) -> Option<Vec<UnixName>> {
     let all = names.iter().filter(|name| name.as_str() != "none");
     (!names.is_empty()).then(|| all.cloned().collect())

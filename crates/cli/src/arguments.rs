@@ -77,7 +77,7 @@ impl Arguments {
     }
 }
 
-/// A person's own daemon before the machine's. When neither is there, the error names the first.
+/// Prefers a user's own daemon to the system's. If there is neither, the error names the first socket.
 fn default_socket(runtime_dir: Option<&Path>) -> PathBuf {
     let socket = |runtime_dir| paths::default_run_dir(runtime_dir).join(paths::SOCKET_FILE);
     let (own, machine) = (socket(runtime_dir), socket(None));
@@ -108,13 +108,13 @@ pub(crate) enum Command {
     /// Add, list and remove the other ends of tunnels
     #[command(subcommand)]
     Peer(PeerCommand),
-    /// What processes of each user have of the daemon's resources, and how much they may have
+    /// What the processes of each user use of the daemon's resources, and how much they may use
     #[command(subcommand)]
     User(UserCommand),
     /// Counters of all adapters, or everything that is counted for one
     ///
-    /// Counters begin with the adapter and never go back. Objects are those that the guest has now:
-    /// all zero when its programs have ended. Below all adapters is what users have of their quotas, as
+    /// Counters start at zero with the adapter and never go back. Objects are those that the guest has now: all zero
+    /// when its programs have ended. The list of all adapters is followed by what users have of their quotas, as
     /// `vrdma user list` shows it.
     Stats {
         /// Only this adapter, in full
@@ -122,21 +122,20 @@ pub(crate) enum Command {
     },
     /// Write the RoCEv2 packets of an adapter into a file for Wireshark
     ///
-    /// Packets as they pass the uplinks, in both directions, without tunnel headers. Messages between
-    /// adapters of one host are never packets and not in the file. Ends with Ctrl-C, or after
-    /// --seconds.
+    /// Packets are written as they pass the uplinks, in both directions, without tunnel headers. Messages between
+    /// adapters of one host are never packets and not in the file. Ends with Ctrl-C, or after --seconds.
     Trace(TraceOptions),
-    /// Take a VM with its adapter to another host, or another QEMU and vrdmad of this one, while it runs
+    /// Move a running VM with its adapter to another host, or to another QEMU and vrdmad of this host
     Migrate(MigrateOptions),
-    /// Let the memory of a VM that comes by vrdma migrate --memory direct: be written past its QEMU
+    /// Let the memory of a VM that arrives by vrdma migrate --memory direct: be written past its QEMU
     ///
     /// Runs at the destination, beside the QEMU that waits.
     Relay(RelayOptions),
-    /// Make the daemon go on with the program that is installed now; connections see a pause
+    /// Make the daemon continue with the program that is installed now; connections see a pause
     ///
-    /// The file that vrdmad was started from is asked first whether it can go on, with the configuration as it is now. If it
-    /// cannot, nothing is changed; if it fails afterwards, the program before serves again. Needs supervise = true. The
-    /// same by SIGHUP to the keeper, or systemctl reload.
+    /// The installed file that vrdmad was started from is first asked whether it can continue, with the configuration
+    /// as it is now. If it cannot, nothing is changed; if it fails afterwards, the previous program serves again. Needs
+    /// supervise = true. SIGHUP to the keeper, or systemctl reload, does the same.
     Upgrade,
     /// Run a program on an adapter of processes
     ///
@@ -146,14 +145,14 @@ pub(crate) enum Command {
     /// status is the program's. Setuid programs ignore preloaded libraries.
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunOptions),
-    /// Check what this machine can do, what is missing and how to mend it
+    /// Check what this machine can do, what is missing and how to fix it
     ///
-    /// Looks at the daemon, its folder and limits, QEMU, KVM and the kernel, changes nothing, and
-    /// exits with 1 if something is broken. Warnings are about speed or convenience.
+    /// Looks at the daemon, its folder and limits, QEMU, KVM and the kernel; changes nothing, and exits with 1 if
+    /// something is broken. Warnings are about speed or convenience.
     Doctor(DoctorOptions),
     /// Published studies of RDMA in VMs, reproduced on this machine side by side
     ///
-    /// Runs the program vrdma-study, which lies beside this one or in a folder of PATH.
+    /// Runs the program vrdma-study, which is beside this one or in a folder of PATH.
     #[command(disable_help_flag = true)]
     Study(StudyOptions),
 }
@@ -166,7 +165,7 @@ pub(crate) struct TraceOptions {
     /// The file to write
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: PathBuf,
-    /// End after so many seconds
+    /// End after this many seconds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86400))]
     pub(crate) seconds: Option<u64>,
 }
@@ -210,18 +209,18 @@ pub(crate) struct UplinkOptions {
     /// Tunnel: the address of this host, and the UDP port unless it is 4789
     #[arg(long, value_name = "IP[:PORT]")]
     pub(crate) listen: Option<Endpoint>,
-    /// Tunnel: the file with the key that seals what goes to its peers, which only its owner can read:
-    /// 64 hexadecimal digits, as `openssl rand -hex 32` prints them, the same on all hosts
+    /// Tunnel: the file with the key that seals what goes to its peers, readable by its owner only: 64 hexadecimal
+    /// digits, as `openssl rand -hex 32` prints them, the same on all hosts
     #[arg(long, value_name = "FILE", conflicts_with = "interface")]
     pub(crate) key: Option<PathBuf>,
-    /// Faults to play on its frames, for tests, such as loss=1%,delay=1ms,seed=7
+    /// Faults to inject into its frames, for tests, such as loss=1%,delay=1ms,seed=7
     #[arg(long, value_name = "SPEC")]
     pub(crate) faults: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum UserCommand {
-    /// One line for each user that has something or had lately, and one for all together
+    /// One line for each user that has something or had lately, and one for all users together
     List,
     /// Everything that is counted for one user, beside its limits
     Show {
@@ -241,18 +240,18 @@ pub(crate) enum PeerCommand {
         /// The tunnel
         #[arg(long)]
         uplink: Name,
-        /// A station that may be behind it; may be repeated. With it no other is heard from there, and
-        /// it is heard from nowhere else, so that nobody can draw its frames away
+        /// A station that may be behind the peer; may be repeated. If given, frames of other stations are not accepted
+        /// from the peer, nor frames of this station from elsewhere, so that nobody can draw its frames away
         #[arg(long = "station", value_name = "MAC")]
         stations: Vec<MacAddress>,
-        /// A VXLAN network that it takes part in; may be repeated. Without it, those of all port groups
+        /// A VXLAN network that the peer takes part in; may be repeated. Without it, those of all port groups
         #[arg(long = "vni", value_name = "VNI")]
         vnis: Vec<Vni>,
-        /// It sends from other ports than it listens at: behind a NAT, or not a vrdmad. Without this only
-        /// what comes from its very port is taken
+        /// The peer sends from other ports than it listens at: it is behind a NAT, or not a vrdmad. Without this, only
+        /// packets from exactly its port are accepted
         #[arg(long)]
         any_port: bool,
-        /// The file with the key that seals what goes there, if not that of the tunnel
+        /// The file with the key that seals what goes to the peer, if not that of the tunnel
         #[arg(long, value_name = "FILE")]
         key: Option<PathBuf>,
     },

@@ -1,7 +1,7 @@
-//! `vrdma doctor`: what this machine can do, what is missing and how to mend it.
+//! `vrdma doctor`: what this machine can do, what is missing and how to fix it.
 //!
-//! Changes nothing. Every check is a fact and a verdict about it; those about files and programs
-//! take the fact as an argument, so that every sentence is tested without the machine that earns it.
+//! Changes nothing. Each check is a fact and a verdict about it. Checks of files and programs take the fact as an
+//! argument, so that each sentence is tested without a machine in that state.
 
 mod host;
 mod process;
@@ -30,7 +30,7 @@ enum Verdict {
     Fail,
 }
 
-/// One check: its name, the verdict, and a sentence that says how to mend what is not good.
+/// One check: its name, the verdict, and a sentence that says how to fix what is not good.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 struct Check {
     name: String,

@@ -15,7 +15,7 @@ impl Failure {
         Self(sentence.into())
     }
 
-    /// Says it, as JSON for programs, and ends with 1; 2 is for wrong arguments.
+    /// Prints the sentence, as JSON for programs, and exits with 1; 2 is for wrong arguments.
     pub(crate) fn print(&self, json: bool) -> ExitCode {
         if json {
             let error = ApiError {

@@ -1,4 +1,4 @@
-//! Limits, as they are written and told.
+//! Limits, as users write them and as they are printed.
 
 use vrdma_api::{Limits, LimitsChange, OpsRate, Rate, Throttled};
 
@@ -34,7 +34,7 @@ impl LimitChanges {
     }
 }
 
-/// What a change has done, as ends of sentences.
+/// Describes what a change has done, as ends of sentences.
 pub(crate) fn told(change: &LimitsChange) -> Vec<String> {
     let bits = [("sends", change.limit_out), ("receives", change.limit_in)];
     let ops = [
@@ -78,7 +78,7 @@ fn guarantees(change: &LimitsChange) -> impl Iterator<Item = String> {
     bits.chain(ops)
 }
 
-/// Those that there are, as rows.
+/// The limits that are set, as rows.
 pub(crate) fn rows(limits: &Limits) -> Vec<(&'static str, String)> {
     let bits = |rate: Option<Rate>| rate.map(|rate| rate.to_string());
     let ops = |rate: Option<OpsRate>| rate.map(|rate| rate.to_string());
@@ -96,7 +96,7 @@ pub(crate) fn rows(limits: &Limits) -> Vec<(&'static str, String)> {
     set.filter_map(|(name, rate)| Some((name, rate?))).collect()
 }
 
-/// How limits held up what was sent and what was to arrive, as far as they did.
+/// How often and how long limits delayed each direction, as rows; a direction without delays has none.
 pub(crate) fn waits(out: &Throttled, inward: &Throttled) -> Vec<(&'static str, String)> {
     let directions = [("throttled", out), ("throttled in", inward)].into_iter();
     let some = directions.filter(|(_, throttled)| throttled.times > 0);

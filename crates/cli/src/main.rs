@@ -6,8 +6,8 @@
 //!                    └──► standard output, the one that was asked for
 //! ```
 //!
-//! A client like any other: it knows the control API and nothing of engines. `vrdma study` is a program of its own, which
-//! this one becomes. Commands return values; this file alone prints and exits.
+//! It is a client like any other: it knows the control API and nothing of engines. `vrdma study` is a separate program,
+//! which this one becomes. Commands return values; only this file prints and exits.
 
 #![forbid(unsafe_code)]
 
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     printed.unwrap_or_else(|failure| failure.print(arguments.json))
 }
 
-/// One command.
+/// Runs one command.
 fn run(arguments: &Arguments) -> Result<Report, Failure> {
     let client = Client::new(arguments.socket())?;
     match &arguments.command {

@@ -64,7 +64,7 @@ fn recover(what: &Options) -> Result<Report, Failure> {
     Ok(Report::new(&facts, said))
 }
 
-/// What carries the memory at this side, if an adapter is named for it. To take a migration back there is no need of one.
+/// The relay that carries the memory at this side, if an adapter is named for it. Undoing a migration needs none.
 fn relay(client: &Client, options: &MigrateOptions) -> Result<Option<RelayProgram>, Failure> {
     let adapter = options.relay_adapter.as_ref();
     let adapter = adapter.filter(|_| !options.recover);
@@ -76,7 +76,7 @@ fn failed(error: vrdma_migration::Error) -> Failure {
     Failure::new(error.to_string())
 }
 
-/// Becomes true at Ctrl-C, or when the program is told to end: the VM then stays where it is, and is not left between.
+/// Returns a flag that becomes true at Ctrl-C or SIGTERM: the VM then stays where it is, and is not left between.
 fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
     let cannot = |error| Failure::new(format!("cannot wait for signals: {error}"));
     let runtime = Builder::new_current_thread().enable_all().build();
@@ -103,7 +103,7 @@ fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
     Ok(flag)
 }
 
-/// Tells of the progress on standard error.
+/// Reports the progress on standard error.
 pub(crate) struct Console {
     interrupted: Arc<AtomicBool>,
 }

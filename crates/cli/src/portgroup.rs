@@ -153,7 +153,7 @@ pub(crate) fn list_text(groups: &[PortGroup]) -> String {
     )
 }
 
-/// The VXLAN network that a group's frames are in.
+/// The VXLAN network of a group's frames.
 fn network(group: &PortGroup) -> Option<Vni> {
     group.vni.or(group.vlan.map(Vni::from))
 }

@@ -1,4 +1,4 @@
-//! What QEMU must be told for a VM to have an adapter.
+//! The QEMU options that give a VM an adapter.
 //!
 //! ```text
 //!   slot 5, function 0: vmxnet3        ── stream socket ──► NAME.ethernet
@@ -67,12 +67,12 @@ impl fmt::Display for MemorySize {
     }
 }
 
-/// A PCI slot of the root bus. 0 is the host bridge's and 31 the q35's own devices'.
+/// A PCI slot of the root bus. Slot 0 belongs to the host bridge, 31 to the q35's own devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Slot(u8);
 
 impl Slot {
-    /// The address of one of its functions: QEMU reads both numbers as hexadecimal.
+    /// The address of one of the slot's functions: QEMU reads both numbers as hexadecimal.
     fn function(self, function: u8) -> String {
         format!("{:x}.{function:x}", self.0)
     }
@@ -91,7 +91,7 @@ impl FromStr for Slot {
     }
 }
 
-/// All options for an adapter; without `memory`, the VM's own must be shared.
+/// All options for an adapter; without `memory`, the VM's own memory must be shared.
 pub(crate) fn options(
     adapter: &Adapter,
     memory: Option<MemorySize>,
@@ -121,11 +121,11 @@ fn shared_memory(size: MemorySize) -> Vec<QemuOption> {
     ]
 }
 
-/// As JSON, because in QEMU's own notation a comma in a path would end it.
+/// The network card's options, as JSON: in QEMU's own notation a comma in a path would end it.
 fn ethernet(adapter: &Adapter, slot: Slot) -> [QemuOption; 2] {
     let id = format!("vrdma-{}", adapter.name);
     let socket = json!({ "type": "unix", "path": adapter.ethernet_socket });
-    // The daemon may restart.
+    // QEMU connects again, since the daemon may restart.
     let netdev = json!({
         "type": "stream", "id": id, "server": false, "reconnect-ms": 200, "addr": socket,
     });
@@ -142,19 +142,19 @@ fn rdma(adapter: &Adapter, slot: Slot) -> QemuOption {
     )
 }
 
-/// A QMP socket beside those that there are.
+/// An additional QMP socket.
 pub(crate) fn monitor(path: &Path) -> QemuOption {
-    // In QEMU's own notation two commas are one.
+    // In QEMU's own notation two commas stand for one.
     let path = path.display().to_string().replace(',', ",,");
     option("-qmp", format!("unix:{path},server=on,wait=off"))
 }
 
-/// A VM that comes from elsewhere.
+/// The option to wait for a VM that arrives by migration.
 pub(crate) fn incoming() -> QemuOption {
     option("-incoming", "defer")
 }
 
-/// One option a line, for `$(...)`: the shell splits at blanks and takes quotes for text.
+/// One option a line, for `$(...)`: the shell splits at blanks and does not interpret quotes.
 pub(crate) fn plain(options: &[QemuOption]) -> Result<String, Failure> {
     let splits = |c: char| c.is_whitespace() || matches!(c, '*' | '?' | '\\');
     if let Some(option) = options.iter().find(|option| option.value.contains(splits)) {

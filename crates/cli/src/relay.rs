@@ -1,4 +1,4 @@
-//! `vrdma relay`: a program of its own for each side of a migration whose memory is placed.
+//! `vrdma relay`: a separate program for each side of a migration whose memory is placed.
 //!
 //! ```text
 //!   destination: somebody ──► vrdma relay --adapter A --qemu PID ──becomes──► the same in that adapter's environment
@@ -27,7 +27,7 @@ use crate::failure::Failure;
 use crate::report::Report;
 use crate::run::usable;
 
-/// What a process ends with whose input has ended.
+/// Exit status when the input has ended.
 const ABANDONED: i32 = 1;
 
 const EXAMPLES: &str = "\
@@ -43,22 +43,22 @@ pub(crate) struct RelayOptions {
     /// The adapter by which the memory comes, of kind process
     #[arg(long, required_unless_present_any = ["send", "inside", "mount"])]
     adapter: Option<Name>,
-    /// The process of the QEMU that waits
+    /// Process number of the QEMU that waits
     #[arg(long, value_name = "PID", required_unless_present_any = ["send", "mount"])]
     qemu: Option<u32>,
-    /// Where the source's relay calls: an address of the adapter
+    /// Where the source's relay connects: an address of the adapter
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:4444")]
     listen: SocketAddr,
-    /// How long a relay that has called may be silent before it is hung up on
+    /// How long a connected relay may be silent before it is disconnected
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = clap::value_parser!(u64).range(1..=86400))]
     silence: u64,
-    /// At the source, as vrdma migrate says by lines of JSON
+    /// Run at the source, controlled by vrdma migrate with lines of JSON
     #[arg(long, hide = true)]
     send: bool,
-    /// Mounts a file for the relay at the source, and waits for the end of its input
+    /// Mount a file for the relay at the source, and wait for the end of its input
     #[arg(long, hide = true)]
     mount: bool,
-    /// In the adapter's environment already
+    /// This process is in the adapter's environment already
     #[arg(long, hide = true)]
     inside: bool,
 }
@@ -94,7 +94,7 @@ pub(crate) fn run(client: &Client, options: &RelayOptions) -> Result<Report, Fai
     Ok(Report::new(&told, "the VM has come"))
 }
 
-/// How `vrdma migrate` starts the source's.
+/// How `vrdma migrate` starts the relay at the source.
 pub(crate) fn program(client: &Client, adapter: &Name) -> Result<RelayProgram, Failure> {
     Ok(RelayProgram {
         program: this_program()?,
@@ -108,7 +108,7 @@ fn this_program() -> Result<std::path::PathBuf, Failure> {
         .map_err(|error| Failure::new(format!("cannot tell where this program is: {error}")))
 }
 
-/// What our library finds the adapter by.
+/// The variables by which our library finds the adapter.
 fn environment(client: &Client, name: &Name) -> Result<Vec<(OsString, OsString)>, Failure> {
     let status: Status = client.get(paths::STATUS)?;
     let adapter = usable(&status, name)?;
@@ -121,7 +121,7 @@ fn environment(client: &Client, name: &Name) -> Result<Vec<(OsString, OsString)>
     Ok(std::iter::once(own).chain(socket).collect())
 }
 
-/// Tells what comes of it by itself; a report for people would be in the way.
+/// Reports the outcome as a line of JSON itself; a report for people would be in the way.
 fn send() -> Report {
     let told = match sent() {
         Ok(passed) => RelayTold::Done {
@@ -135,7 +135,7 @@ fn send() -> Report {
     exit(0)
 }
 
-/// What this process has taken so far.
+/// Processor time of this process so far.
 fn processor_ms() -> u64 {
     let taken = Duration::try_from(clock_gettime(ClockId::ProcessCPUTime));
     taken.map_or(0, |taken| taken.as_millis() as u64)
@@ -186,7 +186,7 @@ fn block(block: RelayBlock) -> SentBlock {
     }
 }
 
-/// Whoever started this has ended then, and QEMU's socket is to be closed.
+/// Exits when the input ends: the parent process is gone then, and QEMU's socket is to be closed.
 fn end_with_input() {
     thread::spawn(|| {
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
@@ -199,7 +199,7 @@ fn tell(told: &RelayTold) {
         return;
     };
     line.push(b'\n');
-    // Nobody is there to be told that nobody is there.
+    // If nobody reads this, nobody could be told of the failure either.
     let mut output = io::stdout().lock();
     let _ = output.write_all(&line).and_then(|()| output.flush());
 }

@@ -16,7 +16,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// `text` ends without a newline.
+    /// Makes a report from a value and its text, which ends without a newline.
     pub(crate) fn new(value: &impl Serialize, text: impl Into<String>) -> Self {
         let json = serde_json::to_string_pretty(value)
             .expect("API types have string keys and no failing serializer");
@@ -27,7 +27,7 @@ impl Report {
         }
     }
 
-    /// The command worked and what it found is wrong: the exit status says so.
+    /// Marks what the command found as wrong: the command worked, but the exit status is a failure.
     pub(crate) fn bad_news(self, is_bad_news: bool) -> Self {
         Self {
             is_bad_news,
@@ -35,12 +35,12 @@ impl Report {
         }
     }
 
-    /// The form that was asked for.
+    /// The form of the report that was asked for.
     pub(crate) fn form(&self, json: bool) -> &str {
         if json { &self.json } else { &self.text }
     }
 
-    /// Prints it. A reader that has seen enough (`vrdma stats | head`) is no failure.
+    /// Prints the report. A reader that has seen enough (`vrdma stats | head`) is no failure.
     pub(crate) fn print(&self, json: bool) -> Result<ExitCode, Failure> {
         let code = if self.is_bad_news {
             ExitCode::FAILURE

@@ -5,8 +5,8 @@
 //!   none ──► throw-away adapter ──► program ──► removed
 //! ```
 //!
-//! Signals that would end this process end the program first, so that the adapter is removed. If this
-//! process is killed, the daemon removes the adapter when the program and its children are gone too.
+//! Signals that would end this process end the program first, so that the adapter is removed. If this process is
+//! killed, the daemon removes the adapter when the program and its children have ended too.
 
 mod cores;
 
@@ -27,7 +27,7 @@ use vrdma_api_client::Client;
 use crate::arguments::RunOptions;
 use crate::failure::Failure;
 
-/// What a shell says of a command that a signal ended: this plus its number.
+/// Added to a signal's number for the exit status of a program that the signal ended, as shells do.
 const SIGNALLED: i32 = 128;
 
 /// Runs the program and returns its exit status.
@@ -40,7 +40,7 @@ pub(crate) fn run(client: &Client, options: &RunOptions) -> Result<ExitCode, Fai
         return launch(options, &library, usable(&status, name)?);
     }
     let adapter: Adapter = client.post(paths::ADAPTERS, &throw_away(&status, options)?)?;
-    // Closed after the adapter is removed: closing it removes it too.
+    // `_hold` is closed after the adapter is removed: closing it removes the adapter too.
     let (outcome, _hold) = match hold(client, &adapter.name) {
         Ok(hold) => (launch(options, &library, &adapter), Some(hold)),
         Err(failure) => (Err(failure), None),
@@ -51,7 +51,7 @@ pub(crate) fn run(client: &Client, options: &RunOptions) -> Result<ExitCode, Fai
     Ok(code)
 }
 
-/// What removes the adapter when this process and all that it starts from here on are gone.
+/// Returns a socket that removes the adapter when this process and all that it starts from here on are gone.
 fn hold(client: &Client, adapter: &Name) -> Result<UnixStream, Failure> {
     let hold = client.hold(adapter)?;
     rustix::io::fcntl_setfd(&hold, FdFlags::empty()).map_err(|error| {
@@ -60,7 +60,7 @@ fn hold(client: &Client, adapter: &Name) -> Result<UnixStream, Failure> {
     Ok(hold)
 }
 
-/// An adapter that processes can open.
+/// Returns an adapter that processes can open.
 pub(crate) fn usable<'a>(status: &'a Status, name: &Name) -> Result<&'a Adapter, Failure> {
     let adapter = status.adapters.iter().find(|adapter| adapter.name == *name);
     match adapter {
@@ -74,7 +74,7 @@ pub(crate) fn usable<'a>(status: &'a Status, name: &Name) -> Result<&'a Adapter,
     }
 }
 
-/// An adapter for this program alone, in the port group named or the only one.
+/// An adapter for this program alone, in the named port group or the only one.
 fn throw_away(status: &Status, options: &RunOptions) -> Result<AdapterRequest, Failure> {
     let only = || match status.portgroups.as_slice() {
         [only] => Ok(only.name.clone()),
@@ -101,15 +101,15 @@ fn throw_away(status: &Status, options: &RunOptions) -> Result<AdapterRequest, F
     })
 }
 
-/// What the program finds our library by: as a preloaded one in place of the system's, and in a folder
-/// with both of its names where it loads one of them at run time.
+/// The variables by which the program finds our library: preloaded in place of the system's, and in a folder with both
+/// of its names for programs that load it at run time.
 fn library_variables(library: &Path) -> [(&'static str, OsString); 2] {
     let folder = library.parent().unwrap_or(Path::new("/"));
     let places = [("LD_PRELOAD", library), ("LD_LIBRARY_PATH", folder)];
     places.map(|(name, ours)| (name, before(ours, std::env::var_os(name))))
 }
 
-/// A list of paths: ours first, then what was there.
+/// A list of paths: `ours` first, then what was there.
 fn before(ours: &Path, others: Option<OsString>) -> OsString {
     let mut value = ours.as_os_str().to_owned();
     if let Some(others) = others.filter(|others| !others.is_empty()) {
@@ -142,7 +142,7 @@ fn launch(options: &RunOptions, library: &Path, adapter: &Adapter) -> Result<Exi
         command.env(paths::ADOPT_VARIABLE, "0");
     }
     let status = runtime.block_on(async {
-        // Handlers first: a signal between the two must not leave the adapter behind.
+        // Handlers first: a signal before they are set must not leave the adapter behind.
         let signals = Signals::take()?;
         let child = command.spawn()?;
         wait(child, signals).await
@@ -168,7 +168,7 @@ impl Signals {
     }
 }
 
-/// Waits for the program. A terminal interrupts it too; other signals are passed on.
+/// Waits for the program. A terminal interrupts the program too; other signals are passed on.
 async fn wait(mut child: Child, mut signals: Signals) -> std::io::Result<ExitStatus> {
     let pid = Pid::from_child(&child);
     let mut ended = tokio::task::spawn_blocking(move || child.wait());
@@ -180,7 +180,7 @@ async fn wait(mut child: Child, mut signals: Signals) -> std::io::Result<ExitSta
             _ = signals.hang_up.recv() => Some(Signal::HUP),
         };
         if let Some(signal) = passed_on {
-            // It may have ended this moment, and then nothing is to be done.
+            // The program may have ended this moment; then nothing is to be done.
             let _ = kill_process(pid, signal);
         }
     }

@@ -1,4 +1,4 @@
-//! `vrdma adapter save` and `restore`: a VM with its adapter goes into files, and comes from there.
+//! `vrdma adapter save` and `restore`: write a VM with its adapter into files, and load it from them.
 
 use std::path::Path;
 

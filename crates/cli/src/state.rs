@@ -17,7 +17,7 @@ fn text(state: &AdapterState) -> String {
     let mut rows = vec![("adapter", state.name.to_string())];
     rows.extend(stats::rdma(&state.rdma));
     let (all, told) = (&state.rdma.objects, &state.objects);
-    // Windows are not counted with regions.
+    // Windows are not counted as regions.
     let is_region = |mr: &&MrState| !mr.kind.starts_with("window");
     let regions = told.mrs.iter().filter(is_region).count();
     let kinds = [
@@ -42,7 +42,7 @@ fn text(state: &AdapterState) -> String {
     format!("{}\n\n{}", facts(rows), parts.join("\n\n"))
 }
 
-/// What is not in a table, if anything is.
+/// Tells how many objects are not in a table, if any.
 fn left_out(what: &str, all: u32, told: usize) -> Option<String> {
     let rest = (all as usize).saturating_sub(told);
     (rest > 0).then(|| format!("{what} that are not shown: {rest}"))

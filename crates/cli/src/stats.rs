@@ -29,7 +29,7 @@ pub(crate) fn run(client: &Client, name: Option<&Name>) -> Result<Report, Failur
     }
 }
 
-/// What users have of their quotas, below the adapters; as JSON, `vrdma user list` has it.
+/// Adds what users have of their quotas below the adapters; as JSON, `vrdma user list` has it.
 fn with_users(adapters: String, usage: &Usage) -> String {
     match usage.users.is_empty() {
         true => adapters,
@@ -172,7 +172,7 @@ fn objects(counts: &ObjectCounts) -> String {
     format!("uc {uc}, pd {pd}, mr {mr}, cq {cq}, qp {qp}, srq {srq}")
 }
 
-/// What `rdma_cm` has here, and who calls.
+/// Listeners of `rdma_cm`, and the calls that are half open or were refused.
 fn services(stats: &RdmaStats) -> Option<String> {
     let parts = [
         (u64::from(stats.half_open_calls), "calls half open"),
@@ -186,7 +186,7 @@ fn services(stats: &RdmaStats) -> Option<String> {
     is_used.then(|| format!("{}{calls}", stats.listeners))
 }
 
-/// How memory regions are reached.
+/// Tells how memory regions are reached.
 fn regions(counts: &RegionCounts) -> String {
     let by_address = counts.by_address.iter();
     let parts = [
@@ -208,7 +208,7 @@ fn messages(count: u64, what: &str, payload: u64) -> String {
     format!("{count} {what}, {}", bytes(payload))
 }
 
-/// What was dropped, by reason.
+/// Counts of drops by reason.
 pub(crate) fn drops(drops: &BTreeMap<String, u64>) -> String {
     if drops.is_empty() {
         return "none".to_owned();

@@ -52,7 +52,7 @@ fn daemon(status: &Status) -> String {
     facts(known)
 }
 
-/// What there is to tell of a keeper.
+/// Describes a keeper.
 fn kept(keeper: &Keeper) -> String {
     let worker = match keeper.workers {
         1 => "the first worker".to_owned(),
@@ -94,7 +94,7 @@ fn shards(status: &Status) -> String {
     table(COLUMNS, rows.collect(), "no shards")
 }
 
-/// For how long a thread has made no turn.
+/// Tells for how long a thread has made no turn.
 pub(crate) fn silent(ms: u64) -> String {
     format!("no turn for {} s", ms / 1000)
 }
@@ -140,7 +140,7 @@ fn adapters(status: &Status) -> String {
     table(COLUMNS, rows.collect(), adapter::NONE)
 }
 
-/// Who is at the Ethernet port; for processes the daemon itself answers.
+/// What is connected to the Ethernet port; for processes the daemon itself answers.
 fn ethernet_state(kind: AdapterKind, connected: bool) -> &'static str {
     match (kind, connected) {
         (AdapterKind::Process, _) => "vrdmad",
@@ -149,7 +149,7 @@ fn ethernet_state(kind: AdapterKind, connected: bool) -> &'static str {
     }
 }
 
-/// What the device does, once somebody is there to see it, or who has it open.
+/// The state of the device once a guest is connected, or how many processes have it open.
 pub(crate) fn rdma_state(stats: &AdapterStats) -> String {
     let contexts = stats.rdma.objects.uc;
     match (stats.rdma.processes, stats.rdma.guest_connected) {

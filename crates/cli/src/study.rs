@@ -1,4 +1,4 @@
-//! `vrdma study`: starts `vrdma-study`, which is a program of its own so that this one carries no laboratory.
+//! `vrdma study`: starts `vrdma-study`, a separate program, so that this one need not contain the lab.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -9,10 +9,10 @@ use vrdma_api::installation;
 
 use crate::failure::Failure;
 
-/// The program that does it.
+/// The program that runs studies.
 const PROGRAM: &str = "vrdma-study";
 
-/// Where it comes from.
+/// How to get the program.
 const REMEDY: &str =
     "build it in a checkout with `cargo build --release --package vrdma-study` and put it there";
 
@@ -23,7 +23,7 @@ pub(crate) struct StudyOptions {
     arguments: Vec<OsString>,
 }
 
-/// Becomes that program. Returns only if it cannot.
+/// Becomes `vrdma-study`. Returns only on failure.
 pub(crate) fn exec(options: &StudyOptions, json: bool) -> Failure {
     let program = match installation::program(PROGRAM) {
         Ok(program) => program,

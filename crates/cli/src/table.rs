@@ -1,17 +1,17 @@
-//! Tables without lines, as wide as they need to be: for eyes, `grep` and `awk` alike.
+//! Tables without lines, as wide as they need to be, for people, `grep` and `awk` alike.
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
-/// How a column is set.
+/// A column's alignment and heading.
 #[derive(Clone, Copy)]
 pub(crate) enum Column {
-    /// Words, to the left.
+    /// Words, left-aligned.
     Text(&'static str),
-    /// Numbers, to the right.
+    /// Numbers, right-aligned.
     Number(&'static str),
 }
 
-/// A table under its headings. Nothing but `empty` when there are no rows.
+/// Formats a table under its headings, or only `empty` if there are no rows.
 pub(crate) fn table(columns: &[Column], rows: Vec<Vec<String>>, empty: &str) -> String {
     if rows.is_empty() {
         return empty.to_owned();
@@ -34,7 +34,7 @@ pub(crate) fn table(columns: &[Column], rows: Vec<Vec<String>>, empty: &str) -> 
     trimmed(&table)
 }
 
-/// Facts below each other: name, then value.
+/// Formats facts one per line: name, then value.
 pub(crate) fn facts(rows: Vec<(&str, String)>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
@@ -56,7 +56,7 @@ fn cell(column: Column, text: String) -> Cell {
     })
 }
 
-/// Without the blanks that fill lines up.
+/// Formats the table without trailing blanks.
 fn trimmed(table: &Table) -> String {
     let lines: Vec<_> = table
         .lines()
@@ -70,7 +70,7 @@ fn trimmed(table: &Table) -> String {
     lines.join("\n")
 }
 
-/// Bytes for people: three digits or so, and the unit.
+/// Formats bytes for people: about three digits and the unit.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if count < 1024 {

@@ -13,15 +13,15 @@ use crate::arguments::TraceOptions;
 use crate::failure::Failure;
 use crate::report::Report;
 
-/// How often the daemon is asked. It keeps what comes meanwhile, up to 8 MiB.
+/// How often the daemon is asked. In between, it keeps up to 8 MiB.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Bytes before each packet of a capture.
+/// Bytes of the header before each packet of a capture.
 const RECORD_BYTES: usize = 16;
 
 pub(crate) fn run(client: &Client, options: &TraceOptions) -> Result<Report, Failure> {
     let path = paths::trace(&options.adapter);
-    // The first answer begins the trace, and refuses before a file is made.
+    // The first request starts the trace, and may be refused before a file is made.
     let mut body = client.fetch(&path)?;
     let mut capture = Capture::create(&options.pcap)?;
     let end = options
@@ -49,7 +49,7 @@ pub(crate) fn run(client: &Client, options: &TraceOptions) -> Result<Report, Fai
     }
 }
 
-/// The file in the making.
+/// The capture file that is being written.
 struct Capture {
     file: BufWriter<File>,
     packets: u64,
@@ -73,7 +73,7 @@ impl Capture {
         })
     }
 
-    /// What the daemon gave: packets dropped in all, then records.
+    /// Takes an answer of the daemon: packets dropped in all, then records.
     fn take(&mut self, body: &[u8]) -> Result<(), Failure> {
         let strange = || Failure::new("the daemon's capture ends in the middle of a packet");
         let (dropped, records) = body.split_first_chunk().ok_or_else(strange)?;
@@ -98,7 +98,7 @@ fn unwritten(error: io::Error) -> Failure {
     Failure::new(format!("cannot write the capture: {error}"))
 }
 
-/// Whole packets; `None` if the last one is not.
+/// Counts the packets; `None` if the last one is incomplete.
 fn count(mut records: &[u8]) -> Option<u64> {
     let mut packets = 0;
     while !records.is_empty() {

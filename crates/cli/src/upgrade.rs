@@ -1,7 +1,7 @@
-//! `vrdma upgrade`: the daemon goes on with the program that is installed now.
+//! `vrdma upgrade`: the daemon continues with the program that is installed now.
 //!
-//! The keeper does it all. This asks it by SIGHUP and waits until the daemon tells of an attempt that it has not told of
-//! before.
+//! The keeper does it all. This command asks it by SIGHUP and waits until the daemon reports an attempt that it has not
+//! reported before.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use vrdma_api_client::Client;
 use crate::failure::Failure;
 use crate::report::Report;
 
-/// Longer than the keeper takes over an answer, an end and a trial.
+/// How long to wait for the outcome: longer than the keeper takes for an answer, an end and a trial.
 const PATIENCE: Duration = Duration::from_secs(40);
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -24,9 +24,9 @@ const LOOK: Duration = Duration::from_millis(10);
 struct Upgraded {
     /// Release that served before.
     from: String,
-    /// Release that serves.
+    /// Release that serves now.
     to: String,
-    /// From the wish to the first answer, the question to the new program included.
+    /// Time from the request to the first answer, including the question to the new program.
     milliseconds: u64,
 }
 
@@ -82,11 +82,11 @@ fn ask(keeper: &Keeper) -> Result<(), Failure> {
     })
 }
 
-/// The attempt after those that `keeper` knows of.
+/// Waits for the attempt after those that `keeper` knows of.
 fn outcome(client: &Client, keeper: &Keeper, began: Instant) -> Result<(Status, Upgrade), Failure> {
     let known = number(keeper);
     loop {
-        // Between two workers nobody answers.
+        // Between two workers nothing answers.
         let told = client.get::<Status>(paths::STATUS);
         let last = told.as_ref().ok().and_then(|status| status.keeper.as_ref());
         if let Some(last) = last.filter(|last| number(last) > known)

@@ -69,7 +69,7 @@ fn add(client: &Client, options: &UplinkOptions) -> Result<Report, Failure> {
     Ok(Report::new(&added, text))
 }
 
-/// The daemon has another working folder.
+/// Makes a path absolute: the daemon has another working directory.
 fn absolute(file: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(file)
         .map_err(|error| Failure::new(format!("{} is no path: {error}", file.display())))
@@ -134,7 +134,7 @@ fn list_peers(client: &Client) -> Result<Report, Failure> {
     Ok(Report::new(&peers, text))
 }
 
-/// A peer's stations or networks, where none are stated any may be.
+/// A peer's stations or networks; "any" if none are stated.
 fn any_or(stated: &[impl ToString]) -> String {
     if stated.is_empty() {
         return "any".to_owned();
@@ -230,7 +230,7 @@ fn show_text(uplink: &Uplink) -> String {
     facts(rows)
 }
 
-/// What to do about frames that were lost because of their length.
+/// What to do about frames that were lost because they were too long.
 fn too_big(uplink: &Uplink) -> Option<String> {
     let mtu = uplink.mtu;
     let lost = uplink.stats.ethernet.drops.get("too-big");

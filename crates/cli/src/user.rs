@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::report::Report;
 use crate::table::{Column, bytes, facts, table};
 
-/// What the list shows: heading, kind, and whether it is bytes.
+/// Columns of the list: heading, kind, and whether it counts bytes.
 const SHOWN: [(&str, &str, bool); 8] = [
     ("SESSIONS", "sessions", false),
     ("QPS", "queue pairs", false),

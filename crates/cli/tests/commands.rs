@@ -1,4 +1,4 @@
-//! The program against a daemon that says what it is told to.
+//! The program against a daemon whose answers are given by the test.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::net::UnixListener;
 use tokio::runtime::Builder;
 
-/// A daemon that gives every request the same answer, and has no users.
+/// A daemon that gives each request the same answer, and has no users.
 struct Daemon {
     status: StatusCode,
     body: String,
@@ -25,7 +25,7 @@ impl Daemon {
         }
     }
 
-    /// Runs the program; returns what it did and what it asked.
+    /// Runs the program; returns its output and the request that it made.
     fn run(self, arguments: &[&str]) -> (Output, String) {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("socket");

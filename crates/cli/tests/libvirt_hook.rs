@@ -1,4 +1,4 @@
-//! The hook that keeps `virsh migrate` from leaving adapters behind, as libvirt calls it.
+//! The hook that keeps `virsh migrate` from leaving adapters behind, called as libvirt calls it.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -7,7 +7,8 @@ const HOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/libvirt/hook");
 
 const WITH_ADAPTER: &str = "<domain><qemu:arg value='{\"driver\":\"vfio-user-pci\"}'/></domain>";
 
-/// libvirt.org/hooks.html: the domain, what happens, a part of that, something more; its XML is the input.
+/// Calls the hook with the arguments of libvirt.org/hooks.html: the domain, the operation, its sub-operation, an extra;
+/// the domain's XML is the input.
 fn called(operation: &str, xml: &str) -> Output {
     let mut hook = Command::new(HOOK)
         .args(["vm1", operation, "begin", "-"])
@@ -16,7 +17,7 @@ fn called(operation: &str, xml: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // One that needs no XML may not read it.
+    // A hook that needs no XML may not read it.
     let _unread = hook.stdin.take().unwrap().write_all(xml.as_bytes());
     hook.wait_with_output().unwrap()
 }
@@ -32,7 +33,7 @@ fn a_migration_that_would_leave_an_adapter_behind_is_refused() {
     );
 }
 
-/// What a hook prints would become the domain's XML.
+/// The hook prints nothing: its output would become the domain's XML.
 #[test]
 fn all_else_goes_on_with_its_own_xml() {
     let others = [

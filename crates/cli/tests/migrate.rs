@@ -1,4 +1,4 @@
-//! `vrdma migrate` and snapshots where there is nothing to begin with; the room migration has the rest.
+//! `vrdma migrate` and snapshots that fail before they begin; the tests of the migration crate have the rest.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ fn refused(option: &str) {
     assert!(told.starts_with(expected), "{told}");
 }
 
-/// What the program says when it fails.
+/// Runs the program, which fails, and returns its error.
 fn failed(words: &str) -> String {
     let program = env!("CARGO_BIN_EXE_vrdma");
     let output = Command::new(program)

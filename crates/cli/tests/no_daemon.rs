@@ -1,5 +1,5 @@
-//! The program where nobody serves: what it says of a daemon that is absent, and of arguments
-//! that are wrong before any daemon is asked.
+//! The program without a daemon: what it says of the absent daemon, and of arguments that are wrong before any daemon
+//! is asked.
 
 use std::ffi::OsStr;
 use std::path::Path;

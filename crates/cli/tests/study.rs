@@ -1,11 +1,11 @@
-//! `vrdma study` starts a program of its own, here in places that have one or not.
+//! `vrdma study` starts a separate program, here in places that have it or not.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A folder with the program, and nothing beside it but what a test puts there.
+/// A folder with the program, and nothing beside it except what a test puts there.
 struct Place {
     folder: tempfile::TempDir,
 }
@@ -13,7 +13,7 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        // A link and no copy: a file that was just written may still be open for writing in a child of another test.
+        // A link, not a copy: a file that was just written may still be open for writing in a child of another test.
         fs::hard_link(env!("CARGO_BIN_EXE_vrdma"), folder.path().join("vrdma")).unwrap();
         Self { folder }
     }
@@ -52,7 +52,7 @@ fn arguments_and_exit_status_are_passed_on() {
     for (arguments, seen) in cases {
         let output = place.vrdma(&elsewhere, arguments);
         assert!(output.status.success(), "{arguments:?}: {output:?}");
-        // echo has an answer of its own to --help alone.
+        // echo answers --help itself if it is the only argument.
         if *seen != "--help" {
             assert_eq!(text(&output.stdout), *seen, "{arguments:?}");
         }

@@ -1,4 +1,4 @@
-//! The communication manager of an adapter with a peer that sends any datagrams, and an owner that answers.
+//! The communication manager of an adapter with a peer that sends arbitrary datagrams, and an owner that answers.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::input::Input;
 const SERVICE: ServiceId = ServiceId::of_port(PortSpace::Tcp, 7174);
 const DATAGRAM_SERVICE: ServiceId = ServiceId::of_port(PortSpace::Udp, 7174);
 
-/// Times that the clock is moved on at the end, more than any message is repeated.
+/// How often the clock is advanced at the end: more often than any message is repeated.
 const ROUNDS_MAX: usize = 4096;
 
-/// Where a communication ID stands in the messages that have one: first that of the sender, then ours.
+/// Offset of our communication ID in messages that have both: first that of the sender, then ours.
 const OURS_AT: usize = 28;
 
-/// Plays an input as a script of datagrams, commands and time.
+/// Runs an input as a script of datagrams, commands and time.
 pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
     let mut world = World::new();
@@ -35,9 +35,9 @@ pub fn run(input: &[u8]) {
 struct World {
     cm: Cm,
     now: Duration,
-    /// What the owner was told of.
+    /// Identifiers that the owner was told of.
     known: Vec<CommId>,
-    /// What was sent last, for a peer that answers in kind.
+    /// Messages that were sent, for a peer that answers with copies of them.
     sent: Vec<Outgoing>,
 }
 
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// A datagram of any bytes, but for a header that lets it in, and perhaps one of our names.
+    /// Delivers a datagram of arbitrary bytes, with a header that passes, and perhaps one of our IDs.
     fn receive(&mut self, input: &mut Input<'_>) {
         let (kind, remote, named) = (input.byte(), input.byte(), input.byte());
         let mut bytes = [0; MAD_LEN];
@@ -105,7 +105,7 @@ impl World {
         self.deliver(remote, &bytes);
     }
 
-    /// Something that we sent comes back, with some bytes changed.
+    /// Delivers one of our own messages, with some bytes changed.
     fn echo(&mut self, input: &mut Input<'_>) {
         let at = input.below(16);
         let Some(outgoing) = self.sent.get(at) else {
@@ -116,7 +116,7 @@ impl World {
             bytes[input.below(MAD_LEN)] = input.byte();
         }
         if input.is_odd() {
-            // Both names change places, as in an answer.
+            // Both IDs change places, as in an answer.
             let (theirs, ours) = bytes[24..32].split_at_mut(4);
             theirs.swap_with_slice(ours);
         }
@@ -162,7 +162,7 @@ impl World {
         self.known.extend(called);
     }
 
-    /// What the owner may say of any name that it knows; what does not fit the state is refused.
+    /// Issues a command of the owner on any known identifier; one that does not fit the state is refused.
     fn command(&mut self, input: &mut Input<'_>) {
         let Some(&id) = self.known.get(input.below(64)) else {
             return;
@@ -207,7 +207,7 @@ impl World {
         }
     }
 
-    /// Once the owner has let go of everything and nobody answers, nothing is left.
+    /// When the owner has released everything and nobody answers, nothing is left.
     fn end(&mut self) {
         for id in std::mem::take(&mut self.known) {
             self.cm.release(id, self.now);

@@ -1,5 +1,5 @@
-//! The text of a configuration file: it is refused with a sentence, or makes a daemon whose objects can be told one by one,
-//! as they are kept over a restart, and made again.
+//! The text of a configuration file. It is refused with a sentence, or it makes a daemon whose objects can be described
+//! one by one, as they are kept over a restart, and made again.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// Another inventory that follows what this one tells has the same objects, with the same to tell.
+/// Another inventory that follows this one's differences has the same objects, with the same differences.
 fn can_be_made_again(inventory: &Inventory) {
     let before = told(inventory);
     let mut again = inventory.clone();
@@ -29,7 +29,7 @@ fn can_be_made_again(inventory: &Inventory) {
     assert_eq!(told(&again), before);
 }
 
-/// Everything that an inventory has.
+/// The differences of all objects of an inventory.
 pub(crate) fn told(inventory: &Inventory) -> Vec<Difference> {
     let objects = inventory.objects();
     objects.iter().map(|it| inventory.difference(it)).collect()

@@ -1,5 +1,5 @@
-//! Frames of any bytes whose checksums are right: what guards against accidents is no guard against a sender
-//! who computes it, and would keep the fuzzer out of what lies behind.
+//! Frames of any bytes with correct checksums: checksums guard against accidents, but not against a sender who computes
+//! them, and would keep the fuzzer from the code behind them.
 
 use vrdma_wire::internet_checksum;
 
@@ -13,7 +13,7 @@ const ICMP: u8 = 1;
 const IGMP: u8 = 2;
 const ICMPV6: u8 = 58;
 
-/// A frame of an input, mended if the input says so.
+/// Takes a frame from an input and, if the input selects that, corrects it.
 pub(crate) fn frame(input: &mut Input<'_>) -> Vec<u8> {
     let is_mended = input.is_odd();
     let mut frame = input.block().to_vec();
@@ -23,7 +23,7 @@ pub(crate) fn frame(input: &mut Input<'_>) -> Vec<u8> {
     frame
 }
 
-/// Makes lengths and checksums of a frame right, as far as it has any.
+/// Corrects lengths and checksums of a frame, as far as it has any.
 fn mend(frame: &mut [u8]) {
     let Some((header, packet)) = frame.split_at_mut_checked(ETHERNET_BYTES) else {
         return;
@@ -77,7 +77,7 @@ fn mend_ipv6(packet: &mut [u8]) {
     });
 }
 
-/// Stores a checksum over bytes in which its place counts as zero.
+/// Stores a checksum over bytes in which its own place counts as zero.
 fn store(bytes: &mut [u8], at: usize, sum: impl FnOnce(&[u8]) -> u16) {
     bytes[at..at + 2].fill(0);
     let sum = sum(bytes);

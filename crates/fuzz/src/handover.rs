@@ -1,9 +1,9 @@
-//! What another daemon, or whoever reaches the port, may say where contexts are handed over.
+//! Messages of another daemon, or of any peer that reaches the port, to the place where contexts are handed over.
 
 use vrdma_handover::{Answer, Call, Incoming, LENGTH_BYTES, Request, refusal, take_call};
 use vrdma_uplink::Keys;
 
-/// Reads the input as a first frame, as each message of an end that has the key, and as a context that comes in pieces.
+/// Reads the input as a first frame, as each message of a peer that has the key, and as a context in pieces.
 pub fn run(input: &[u8]) {
     let keys: Keys = "5a".repeat(32).parse().expect("a key");
     if let Err(why) = take_call(&keys, input) {
@@ -22,7 +22,7 @@ pub fn run(input: &[u8]) {
     pieces(input);
 }
 
-/// The first byte is what was announced.
+/// Takes a context in pieces; the first byte is the announced length.
 fn pieces(input: &[u8]) {
     let Some((announced, rest)) = input.split_first() else {
         return;

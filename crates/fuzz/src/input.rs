@@ -1,6 +1,6 @@
-//! An input as a script: numbers and bytes one after the other, zeros when it is used up.
+//! An input as a script: a sequence of numbers and bytes, and zeros when it is used up.
 
-/// What is left of an input.
+/// The rest of an input.
 pub(crate) struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -44,7 +44,7 @@ impl<'a> Input<'a> {
         usize::from(self.byte()) % end
     }
 
-    /// A small number, an extreme one, or any.
+    /// A small number, an extreme one, or any number.
     pub(crate) fn number(&mut self) -> u64 {
         match self.byte() {
             seed @ 0..=127 => (seed % 32).into(),
@@ -56,14 +56,14 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// As many bytes as that, or as there are.
+    /// The next bytes: `count` of them, or as many as are left.
     pub(crate) fn bytes(&mut self, count: usize) -> &'a [u8] {
         let (now, later) = self.0.split_at(count.min(self.0.len()));
         self.0 = later;
         now
     }
 
-    /// Bytes with their number in front.
+    /// Bytes behind their number.
     pub(crate) fn block(&mut self) -> &'a [u8] {
         let count = self.half() % 2048;
         self.bytes(count.into())

@@ -1,15 +1,15 @@
-//! Fuzz targets: what guests, programs, other hosts, and files may say, fed to the rooms that read it.
+//! Fuzz targets: anything that guests, programs, other hosts, and files may contain, fed to the rooms that read it.
 //!
 //! ```text
 //!   cargo xtask fuzz ── libFuzzer ── targets/NAME.rs ──┐
 //!                                                      ├─► TARGETS ── NAME::run(bytes) ── a room
 //!   cargo test ── corpus/NAME, found/NAME ─────────────┘
 //! ```
-//! A target takes any bytes and panics if they find a fault. `corpus` holds the smallest inputs that reach what
-//! was reached so far; `found` those that a target once failed, each named after its fault. Ordinary tests replay
-//! both, so that neither a nightly compiler nor coverage counters are needed to see an old fault come back.
+//! A target takes any bytes and panics if they reveal a fault. `corpus` holds the smallest inputs that reach what was
+//! reached so far; `found` those that once made a target fail, each named after its fault. Ordinary tests replay both,
+//! so that old faults are detected without a nightly compiler or coverage counters.
 //!
-//! What the room does not know: how inputs are made up, which is libFuzzer's business.
+//! The room does not know how inputs are generated: that is libFuzzer's task.
 #![forbid(unsafe_code)]
 
 pub mod cm;
@@ -37,9 +37,9 @@ pub mod words;
 /// A target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Of its program and its folders.
+    /// Name of its program and its folders.
     pub name: &'static str,
-    /// Panics if the bytes find a fault.
+    /// Panics if the bytes reveal a fault.
     pub run: fn(&[u8]),
 }
 

@@ -1,5 +1,5 @@
-//! The connection management that the daemon does for programs: any requests of any bodies, datagrams between two
-//! adapters that get lost or come twice, and an address book that knows or does not.
+//! The connection management of the daemon for programs: any requests with any bodies, datagrams between two adapters
+//! that are lost or duplicated, and an address book that may know an address or not.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -22,13 +22,13 @@ use crate::input::Input;
 const ADAPTERS: u8 = 2;
 const CLIENTS: usize = 2;
 
-/// Codes of connection management, and some beyond.
+/// Codes of connection management, and some beyond them.
 const CODES: u8 = 24;
 
-/// Datagrams that one step takes to where they belong; what is behind is lost.
+/// Most datagrams that one step delivers; the rest is lost.
 const CARRIED_MAX: usize = 256;
 
-/// Plays an input as a script of requests.
+/// Runs an input as a script of requests.
 pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
     let mut world = World::new();
@@ -42,7 +42,7 @@ struct World {
     service: Service,
     now: Duration,
     clients: Vec<Client>,
-    /// Identifiers and channels that answers told of.
+    /// Identifiers and channels in previous answers.
     known: Vec<u64>,
 }
 
@@ -116,7 +116,7 @@ impl World {
         self.carry(2, input.byte());
     }
 
-    /// A body of any bytes, perhaps with an identifier that there is, and an address of the two.
+    /// Sends a request with a body of any bytes, perhaps with an existing identifier, and an address of the two.
     fn request(&mut self, input: &mut Input<'_>) {
         let (client, code) = (input.below(CLIENTS), u32::from(input.byte() % CODES));
         let (named, addressed) = (input.byte(), input.byte());
@@ -127,7 +127,7 @@ impl World {
         if let Some((id, place)) = self.known.get(usize::from(named)).zip(body.get_mut(..8)) {
             place.copy_from_slice(&id.to_ne_bytes());
         }
-        // Endpoints lie on multiples of four.
+        // Endpoints are at multiples of four.
         let at = usize::from(addressed >> 2) * 4;
         if addressed & 1 == 1
             && let Some(place) = body.get_mut(at..at + 4)
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// Takes datagrams to where they belong; each `lossy`-th is lost, and each as often as `copies` says.
+    /// Delivers datagrams: each `lossy`-th is lost, and the others come `copies` times.
     fn carry(&mut self, copies: u8, lossy: u8) {
         while let Some(search) = self.service.next_search(self.now) {
             if search.dgid.0[15] <= ADAPTERS {
@@ -206,7 +206,7 @@ impl World {
         }
     }
 
-    /// Who is gone leaves nothing.
+    /// Clients that are gone leave nothing.
     fn end(&mut self) {
         (0..CLIENTS).for_each(|client| self.end_of(client));
         for adapter in 0..ADAPTERS {

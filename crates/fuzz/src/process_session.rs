@@ -1,12 +1,12 @@
-//! The process socket as a program that keeps no rule uses it: any requests with descriptors of all kinds, any bytes
-//! in the rings of a queue pair that works, any bits in the doorbell page.
+//! The process socket, used by a program that breaks all rules: any requests with descriptors of all kinds, any bytes
+//! in the rings of a working queue pair, any bits in the doorbell page.
 //!
 //! ```text
 //!   script ── packets, descriptors ──► Sessions ──► two adapters, and what carries units between them
 //!         └── rings, doorbells ──────────────────────┘
 //! ```
-//! The program is this process, so what it registers lies in an arena, or where nothing is ever mapped: everything
-//! else would be memory of the fuzzer. When all sessions are gone, the adapters have no object left.
+//! The program is this process, so it registers only memory in an arena, or where nothing is ever mapped: everything
+//! else would be memory of the fuzzer. When all sessions are gone, the adapters have no objects left.
 
 mod arena;
 mod client;
@@ -27,7 +27,7 @@ fn clients(world: &mut World) -> Vec<Client> {
     clients.collect()
 }
 
-/// Plays an input as a script.
+/// Runs an input as a script.
 pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
     let mut world = World::new();

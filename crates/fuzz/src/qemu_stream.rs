@@ -1,4 +1,5 @@
-//! What a VM's QEMU writes into its network card's socket, in reads of any size as the daemon's buffer sees them.
+//! The stream that a VM's QEMU writes into its network card's socket, in reads of any size, as the daemon's buffer sees
+//! it.
 
 use vrdma_wire::qemu_stream::{FRAME_BYTES_MAX, HEADER_BYTES, Piece, piece};
 
@@ -22,7 +23,7 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// The bytes of all whole frames; `None` where the daemon drops the connection.
+/// Takes all complete frames and returns their bytes; `None` if the daemon drops the connection.
 fn take(stream: &[u8], frames: &mut Vec<usize>) -> Option<usize> {
     let mut at = 0;
     loop {

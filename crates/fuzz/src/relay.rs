@@ -1,5 +1,5 @@
-//! What the source's QEMU writes into its migration, in reads of any size, or into a file, at any offset: no page is placed
-//! outside of its block, and nothing but placed pages leaves the stream.
+//! The stream of a migration as the source's QEMU writes it, in reads of any size, or into a file, at any offset: no
+//! page is placed outside of its block, and nothing but placed pages leaves the stream.
 
 use vrdma_relay::stream::{Block, PAGE_BYTES, Page, Sink, Stream};
 
@@ -8,13 +8,13 @@ use crate::input::Input;
 /// Pages of the block that is placed.
 const PAGES: u64 = 16;
 
-/// Bytes that a page's header may be longer where it is forwarded: the name of its block, which the page before had.
+/// Bytes that a page's header may grow when it is forwarded: by the name of its block, which the previous page had.
 const NAME_BYTES_MAX: usize = 256;
 
-/// Where writes into a file are.
+/// Range of the offsets of writes into a file.
 const OFFSETS: u64 = 4 << 20;
 
-/// A page's header is no shorter.
+/// Smallest length of a page's header.
 const HEADER_BYTES: usize = 8;
 
 #[derive(Default)]
@@ -54,14 +54,14 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// Of a file. Offsets are those of the first MiBs, where blocks are that fit.
+/// Writes into a file. Offsets are in the first MiBs, where blocks fit.
 fn write(input: &mut Input<'_>) {
     let mut stream = Stream::of_file(placed());
     let mut out = Out::default();
     let mut came = 0;
     let mut at = 0;
     while !input.is_empty() {
-        // It goes on, or is elsewhere, as often as not at a page.
+        // The write continues the previous one, or is elsewhere, half of the time at a page.
         match input.byte() % 4 {
             0 => at = u64::from(input.word()) % OFFSETS,
             1 => at = u64::from(input.word()) % OFFSETS / PAGE_BYTES * PAGE_BYTES,

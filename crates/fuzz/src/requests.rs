@@ -1,4 +1,4 @@
-//! Bodies of the control API's requests, as a script: what is not refused is done as it says, and what is refused changes
+//! Bodies of the control API's requests, as a script: an accepted request does what it says, and a refused one changes
 //! nothing.
 
 use std::path::Path;
@@ -13,11 +13,11 @@ use vrdma_inventory::{Inventory, Refusal};
 use crate::configuration::told;
 use crate::input::Input;
 
-/// Requests of a script.
+/// Most requests of a script.
 const STEPS_MAX: usize = 16;
 const SHARDS: u16 = 2;
 
-/// Plays an input as a script.
+/// Runs an input as a script.
 pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
     let mut inventory = Inventory::new(Path::new("/run/vrdma-fuzz"), SHARDS);
@@ -34,7 +34,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// One request; the sentence if it is refused.
+/// Performs one request; returns the sentence if it is refused.
 fn step(inventory: &mut Inventory, input: &mut Input<'_>) -> Option<String> {
     let kind = input.below(9);
     let name = name(input.block());
@@ -80,7 +80,7 @@ fn done<T>(outcome: Result<T, Refusal>) -> Result<(), String> {
     outcome.map(drop).map_err(|refusal| refusal.to_string())
 }
 
-/// Files of keys are not this target's.
+/// Refuses files of keys, which this target does not test.
 fn without_files(there_are_none: bool) -> Result<(), String> {
     there_are_none
         .then_some(())

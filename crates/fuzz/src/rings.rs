@@ -18,7 +18,7 @@ use crate::input::Input;
 /// Entries of the completion queue.
 const ENTRIES: u32 = 4;
 
-/// Plays an input as a script of both sides.
+/// Runs an input as a script of both sides.
 pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
     let mut world = World::new(&mut input);
@@ -31,7 +31,7 @@ struct World {
     area: Arc<Area>,
     plan: QpPlan,
     send: WorkRing,
-    /// Requests fetched and not released.
+    /// Requests that are fetched and not released.
     in_use: u32,
     cq_area: Arc<Area>,
     cq: CompletionRing,
@@ -132,14 +132,14 @@ impl World {
             length: bytes.len() as u32,
             ..Buffer::default()
         }];
-        // A ring that is full or broken says so.
+        // A ring that is full or broken returns an error.
         let _enclosed = self.cq.enclose(&mut entry, buffers.into_iter(), bytes);
         let _written = self.cq.write(&entry);
         self.cq.publish();
         self.cq.take_armed(true);
     }
 
-    /// What the client may have changed of entries and messages.
+    /// Takes entries and messages that the client may have changed.
     fn unload(&mut self) {
         self.cq.take_enclosed(
             |buffer| buffer.lkey == 0,
@@ -156,7 +156,7 @@ impl World {
         }
     }
 
-    /// Entries and messages as the client would have them.
+    /// Writes entries and messages as the client.
     fn scribble_completions(&self, input: &mut Input<'_>) {
         let bytes = input.block();
         let room = self.cq_area.length() - cq_header::BYTES - bytes.len();
@@ -164,7 +164,7 @@ impl World {
         self.cq_area.write(at, bytes);
     }
 
-    /// Words anywhere in the page; a queue that is told exists.
+    /// Writes words anywhere in the doorbell page; only existing queues may be reported.
     fn ring(&self, input: &mut Input<'_>) {
         let at = input.below(PAGE_BYTES / 8) * 8;
         self.doorbell_page.u64(at).store(input.number(), Relaxed);

@@ -1,8 +1,8 @@
-//! Saved state of an engine: bytes that may be anybody's, as they come from a file.
+//! Saved state of an engine: bytes from a file, which may be of any origin.
 
 use vrdma_verbs::{Hca, Pace, Time};
 
-/// Names of regions that exist.
+/// Finds a region by its name.
 fn find(name: &[u8]) -> Option<usize> {
     (name.len() <= 8).then_some(name.len())
 }
@@ -11,7 +11,7 @@ fn name(region: &usize) -> Vec<u8> {
     vec![0; *region]
 }
 
-/// What is restored works, and is the same when it is saved again.
+/// A restored engine works, and is the same when it is saved again.
 pub fn run(input: &[u8]) {
     let Ok(mut hca) = Hca::<usize>::restore(input, find) else {
         return;

@@ -1,4 +1,5 @@
-//! Frames of guests and of other hosts, and addresses that guests bind: who hears what, and what is answered.
+//! Frames of guests and of other hosts, and addresses that guests bind: where frames are delivered, and what is
+//! answered.
 
 use std::net::Ipv4Addr;
 
@@ -14,10 +15,10 @@ use crate::input::Input;
 const PORTS: u32 = 6;
 const GROUPS: u32 = 3;
 const UPLINK: UplinkId = UplinkId(0);
-/// What an uplink carries.
+/// MTU of an uplink.
 const MTU: usize = 1500;
 
-/// Plays an input as a script of attachments, frames and addresses.
+/// Runs an input as a script of attachments, frames and addresses.
 pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
     let mut world = World::new();
@@ -26,7 +27,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// Has the first address that it is asked for.
+/// Learns the first address that it is asked for.
 struct First(Option<Gid>);
 
 impl Claim for First {
@@ -135,7 +136,7 @@ impl World {
         }
     }
 
-    /// A frame stays in its group and does not come back.
+    /// Checks that a frame stays in its group and does not come back.
     fn check(&self, to: Vec<PortId>, group: Option<GroupId>, from: Option<PortId>) {
         for port in to {
             assert_eq!(self.bridge.group(port), group);
@@ -169,13 +170,13 @@ impl World {
             5 => self.learn(port, gid),
             6 => self.fabric.forget_learned(port),
             _ => {
-                // What is taken or beyond the limit is refused.
+                // An address that is taken or beyond the limit is refused.
                 let _bound = self.fabric.bind_gid(port, gid);
             }
         }
     }
 
-    /// What is learned is nobody else's.
+    /// Checks that a learned address belongs to no other port.
     fn learn(&mut self, port: PortId, gid: Gid) {
         if self.fabric.learn(port, gid) == Some(gid)
             && let Some(group) = self.fabric.group(port)
@@ -200,7 +201,7 @@ impl World {
         }
     }
 
-    /// Queries and what adapters listen to; the reports are frames like others.
+    /// Handles queries for the groups that adapters listen to; the reports are forwarded as frames.
     fn report(&mut self, input: &mut Input<'_>) {
         let port = port(input);
         let heard = frame(input);
@@ -226,7 +227,7 @@ impl World {
         };
         let groups: Vec<_> = (0..input.below(4)).map(|_| gid(input)).collect();
         self.reports.listen(port, who, &groups, self.now);
-        // Those that are no groups are refused.
+        // Addresses that are no groups are refused.
         let _listens = self.fabric.listen(port, groups);
     }
 

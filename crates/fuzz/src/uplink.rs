@@ -1,4 +1,4 @@
-//! What arrives over an uplink: segments as the kernel joined them, and datagrams of a tunnel.
+//! Arrivals over an uplink: segments as the kernel joined them, and datagrams of a tunnel.
 
 use crate::input::Input;
 
@@ -12,7 +12,7 @@ pub fn offload(input: &[u8]) {
     }
 }
 
-/// Plays an input as a script of datagrams.
+/// Runs an input as a script of datagrams.
 pub fn tunnel(input: &[u8]) {
     vrdma_uplink::fuzz::ingress(input);
 }

@@ -1,4 +1,4 @@
-//! The stream of a VM's client: messages in any pieces, descriptors at any place.
+//! The stream of a VM's client: messages in any pieces, with descriptors at any place.
 
 mod migrator;
 
@@ -19,7 +19,7 @@ use vrdma_vfio_user::{
 use crate::input::Input;
 use migrator::Migrator;
 
-/// Bytes of any region of the device.
+/// Bytes of each region of the device.
 const REGION_BYTES: u64 = 0x1000;
 const VECTORS: u32 = 4;
 /// The region with a part that may be mapped.
@@ -27,7 +27,7 @@ const MAPPABLE: u32 = 2;
 
 const GREETING: &[u8] = b"\0\0\0\0{\"capabilities\": {\"max_msg_fds\": 16}}\0";
 
-/// Plays an input as a script of messages.
+/// Runs an input as a script of messages.
 pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
     let mut talk = Talk::default();
@@ -44,7 +44,7 @@ struct Talk {
     session: Session,
     device: Device,
     goes_on: bool,
-    /// The next request for memory of the client.
+    /// Token of the next request for memory of the client.
     token: u64,
 }
 
@@ -59,7 +59,7 @@ impl Default for Talk {
     }
 }
 
-/// A message whose size is right.
+/// A message with the correct size.
 fn message(id: u16, command: u16, flags: u32, payload: &[u8]) -> Vec<u8> {
     let header = Header {
         id,
@@ -107,14 +107,14 @@ impl Talk {
         }
     }
 
-    /// A device that is busy is not for ever.
+    /// Ends the device's busy state and continues.
     fn go_on(&mut self) {
         if self.goes_on && std::mem::take(&mut self.device.is_busy) {
             self.goes_on = self.session.go_on(&mut self.device).is_ok();
         }
     }
 
-    /// The client reads some answers, perhaps not to their end.
+    /// Lets the client read some answers, perhaps not to their end.
     fn take(&mut self, input: &mut Input<'_>) {
         for _ in 0..input.below(8) {
             let Some(outgoing) = self.session.outgoing() else {
@@ -126,11 +126,11 @@ impl Talk {
         }
     }
 
-    /// The device wants memory that it has no descriptor of.
+    /// Requests memory for which the device has no descriptor.
     fn ask(&mut self, input: &mut Input<'_>) {
         self.token += 1;
         let (address, count) = (input.number(), u32::from(input.half()));
-        // Too many and too large ones are refused.
+        // Requests beyond the limits of number and size are refused.
         let _asked = match input.is_odd() {
             true => self.session.dma_read(self.token, address, count),
             false => self.session.dma_write(self.token, address, input.block()),
@@ -159,7 +159,7 @@ fn sent() -> ClientFd {
     ClientFd::new(any_fd(), Closing::by(drop))
 }
 
-/// Asserts that whatever reaches it was checked.
+/// A device that asserts that everything that reaches it was checked.
 #[derive(Default)]
 struct Device {
     is_busy: bool,

@@ -1,4 +1,5 @@
-//! Words of the configuration, the API and the command line: what is understood is the same when it is printed and read again.
+//! Words of the configuration, the API and the command line: a word that is accepted is the same when it is printed and
+//! read again.
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! Hostile guests of random deeds.
+//! Hostile guests with random actions.
 
 use proptest::prelude::*;
 

@@ -1,8 +1,8 @@
-//! Records of processes that are damaged, by seeds.
+//! Damaged records of processes, by seeds.
 
 use fastrand::Rng;
 
-/// Few of them in each test run, and many with `--ignored`.
+/// Seeds of each test run, and of one with `--ignored`.
 const TRIES: u64 = 300;
 const MANY: u64 = 10_000;
 

@@ -1,18 +1,18 @@
-//! What the targets reached and what they once failed, without libFuzzer.
+//! Replays the inputs of the targets, those that they reached and those that once failed, without libFuzzer.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use vrdma_fuzz::{TARGETS, Target};
 
-/// All inputs that the repository keeps.
+/// Most bytes of inputs that the repository keeps.
 const KEPT_BYTES_MAX: u64 = 2 << 20;
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// What is in a folder, in order; nothing if there is no such folder.
+/// The entries of a folder, sorted; none if there is no such folder.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = folder.read_dir().into_iter().flatten();
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -25,7 +25,7 @@ fn inputs(target: &str) -> Vec<PathBuf> {
     [of("corpus"), of("found")].concat()
 }
 
-/// The inputs that a target fails.
+/// The inputs that make a target fail.
 fn failed(target: &Target) -> Vec<PathBuf> {
     let fails = |path: &PathBuf| {
         let input = fs::read(path).unwrap();

@@ -1,4 +1,4 @@
-//! A vrdmad of the lab's own, with one adapter for each of its guests.
+//! A vrdmad that the lab starts, with one adapter for each of its guests.
 
 mod configuration;
 mod descriptors;
@@ -23,63 +23,63 @@ use crate::process::{Lifetime, POLL, Supervised};
 use crate::wire::WireConfig;
 use configuration::{Plug, configuration, write_key};
 
-/// Overrides which daemon is started.
+/// Names the daemon to start instead of the built one.
 pub const DAEMON_VARIABLE: &str = "VRDMA_VRDMAD";
 
-/// Of adapters that all reach each other.
+/// Name of the port group in which all adapters reach each other.
 const PORTGROUP: &str = "lab";
 
-/// How long it may take until it accepts requests.
+/// Longest time until the daemon accepts requests.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
-/// How long it may take to end in order.
+/// Longest time for an orderly end.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 /// One adapter of the daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adapter {
-    /// Names its sockets.
+    /// The name of the adapter and of its sockets.
     pub name: String,
-    /// As the guest's network card.
+    /// Its MAC address, which is also that of the guest's network card.
     pub mac: String,
-    /// Who uses it.
+    /// The kind of its user.
     pub user: User,
     /// Whether its guest is on another host, from which it may come.
     pub is_away: bool,
 }
 
-/// Who uses an adapter.
+/// The kind of an adapter's user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum User {
     /// A guest, which rings doorbells.
     Guest(DoorbellMode),
     /// A guest whose kernel does RDMA by itself, over its network card.
     GuestStack,
-    /// Processes, which know it by this address.
+    /// Processes; the adapter has this address.
     Processes(Ipv4Addr),
     /// The IP stack of the daemon's host, which gets this address in a /24.
     HostStack(Ipv4Addr),
 }
 
-/// Adapters that reach each other and nobody else's: a port group of that name.
+/// A port group: adapters that reach each other and no others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortGroup {
-    /// The port group's.
+    /// Its name.
     pub name: String,
-    /// In it.
+    /// The adapters in it.
     pub adapters: Vec<Adapter>,
 }
 
 /// The host of a wire on which a daemon runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Host<'a> {
-    /// The way in.
+    /// The way into its namespace.
     pub entry: &'a Entry,
-    /// Which it is.
+    /// The side of the wire that it is.
     pub side: Side,
-    /// What it is plugged into.
+    /// The wire.
     pub wire: &'a WireConfig,
-    /// Where, of a raw uplink: [`INTERFACE`](crate::wire::INTERFACE), or [`PORT`](crate::wire::PORT) beside a guest's TAP.
+    /// The raw interface: [`INTERFACE`](crate::wire::INTERFACE), or [`PORT`](crate::wire::PORT) beside a guest's TAP.
     pub interface: &'static str,
 }
 
@@ -157,7 +157,7 @@ impl Daemon {
         Self::launch(program, run_dir, &configuration, None, lifetime)
     }
 
-    /// The same on this host, with a line more in the table `daemon` of its configuration.
+    /// The same on this host, with another line in the table `daemon` of its configuration.
     ///
     /// # Errors
     /// As [`Daemon::start`].
@@ -246,13 +246,13 @@ impl Daemon {
         Ok(())
     }
 
-    /// Where it takes requests.
+    /// The socket at which it takes requests.
     #[must_use]
     pub fn control_socket(&self) -> PathBuf {
         control_socket(&self.run_dir)
     }
 
-    /// Its adapters.
+    /// Returns its adapters.
     ///
     /// # Errors
     /// When it does not answer.
@@ -260,7 +260,7 @@ impl Daemon {
         Ok(self.client.get(paths::ADAPTERS)?)
     }
 
-    /// What it counts, an entry an adapter.
+    /// Returns its counters, an entry an adapter.
     ///
     /// # Errors
     /// When it does not answer.
@@ -286,25 +286,25 @@ impl Daemon {
         self.process.id()
     }
 
-    /// The worker of one that has a keeper, while there is one.
+    /// The worker of a daemon with a keeper, while there is one.
     #[must_use]
     pub fn worker_id(&self) -> Option<u32> {
         let keeper = self.process_id();
         let children = fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children")).ok()?;
         let name = |id: u32| fs::read_to_string(format!("/proc/{id}/comm")).ok();
         let of_keeper = name(keeper)?;
-        // Whoever ends the daemon with its owner is a child of it, too.
+        // The watcher that ends the daemon with its owner is a child of the keeper, too.
         let mut ids = children.split_whitespace().filter_map(|id| id.parse().ok());
         ids.find(|id| name(*id).as_ref() == Some(&of_keeper))
     }
 
-    /// Asks it to end, and makes it when it does not.
+    /// Asks it to end, and kills it if it does not.
     pub fn stop(mut self) {
         self.process.stop(STOP_LIMIT);
     }
 }
 
-/// Of a daemon that may have the end of a wire; with the key that it shares with the other one.
+/// The configuration of a daemon that may have the end of a wire. Writes the key that it shares with the other daemon.
 fn wired_configuration(
     run_dir: &Path,
     adapters: &[Adapter],
@@ -333,14 +333,14 @@ pub fn ethernet_socket(run_dir: &Path, adapter: &str) -> PathBuf {
     run_dir.join(format!("{adapter}.ethernet"))
 }
 
-/// The socket of processes' verbs library.
+/// The socket for the verbs library of processes.
 #[must_use]
 pub fn process_socket(run_dir: &Path) -> PathBuf {
     run_dir.join("process.sock")
 }
 
-/// Tells how many services of `rdma_cm` programs offer at some adapters of the daemon with that folder; none where it
-/// does not answer.
+/// Tells how many services of `rdma_cm` are offered at those adapters of the daemon with that folder that `at` selects;
+/// none if the daemon does not answer.
 ///
 /// # Errors
 /// When there are no descriptors left.

@@ -6,8 +6,8 @@
 //!               +------------------- reboot ---------------------+
 //! ```
 //!
-//! Calls block, each under a limit. Errors end with the last lines of the
-//! guest's console, since a guest that is silent has usually said why there.
+//! Calls block, each with a time limit. Errors end with the last lines of the guest's console, since they usually tell
+//! why a guest is silent.
 
 mod agent_program;
 mod arguments;
@@ -33,14 +33,14 @@ pub(crate) use console::tail as log_tail;
 pub use control::Control;
 pub use running::{Output, Running};
 
-/// How long a guest may take from power to its agent, under TCG on a busy host. Both limits are those of a usual machine
+/// How long a guest may take from power-on to its agent, under TCG on a busy host. Both limits are for a usual machine
 /// (see [`crate::patience`]).
 pub const BOOT_LIMIT: Duration = Duration::from_secs(90);
 
 /// How long a command may take unless told otherwise.
 pub const COMMAND_LIMIT: Duration = Duration::from_secs(120);
 
-/// Ethernet's.
+/// Ethernet's MTU.
 const USUAL_MTU: u16 = 1500;
 
 /// A running guest; dropping it ends its QEMU, unless it is to be kept.
@@ -95,8 +95,8 @@ impl Guest {
         })
     }
 
-    /// Waits for the boot and sets the guest up after its kind. Returns the
-    /// name of its RDMA device, which is empty for [`Kind::Tcp`].
+    /// Waits for the boot and sets the guest up according to its kind. Returns the name of its RDMA device, which is
+    /// empty for [`Kind::Tcp`].
     ///
     /// # Errors
     /// When the guest does not come up, with the end of its console.
@@ -124,7 +124,7 @@ impl Guest {
         Ok(output.stdout_text().trim().to_owned())
     }
 
-    /// Waits until a guest that has come from another QEMU answers here.
+    /// Waits until a guest that has come from another QEMU answers on this one's channel.
     ///
     /// # Errors
     /// When it does not.
@@ -156,30 +156,30 @@ impl Guest {
         }
     }
 
-    /// Ends QEMU at once, as if the power failed.
+    /// Ends QEMU at once, as if the power had failed.
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// What can be done with it without owning its process.
+    /// The handle for what can be done with the guest without owning its process.
     #[must_use]
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// What it was started with.
+    /// The configuration that it was started with.
     #[must_use]
     pub fn config(&self) -> &GuestConfig {
         &self.config
     }
 
-    /// Where `virsh` reaches its libvirt, if it has one.
+    /// The address at which `virsh` reaches its libvirt, if it has one.
     #[must_use]
     pub fn libvirt(&self) -> Option<String> {
         self.config.libvirt.then(|| libvirt::uri(&self.config))
     }
 
-    /// QEMU's process, or that which its libvirt ends with.
+    /// QEMU's process, or the process that its libvirt ends with.
     #[must_use]
     pub fn process_id(&self) -> u32 {
         self.process.id()

@@ -72,7 +72,7 @@ impl Image {
         }
     }
 
-    /// Where it lies.
+    /// The folder of the image.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -115,7 +115,7 @@ fn root_program(root: &Path, path: &str) -> Command {
     command
 }
 
-/// The folder of all caches; need not exist.
+/// The folder of all caches, which need not exist.
 ///
 /// # Errors
 /// When the environment names none.

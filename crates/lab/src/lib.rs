@@ -13,11 +13,10 @@
 //!  place::run(server's Place, client's Place): a guest, this host, or a container on it
 //! ```
 //!
-//! The room knows how to build, boot and command a VM. It does not know what
-//! RDMA is: a guest's [`Kind`](guest::Kind) names the script that sets it up.
+//! The room knows how to build, boot and command a VM. It does not know RDMA: a guest's [`Kind`](guest::Kind) names the
+//! script that sets it up.
 //!
-//! Without the `host` feature only [`agent`] is left, which is what the program
-//! inside the VM is compiled from.
+//! Without the `host` feature only [`agent`] is left, which the program inside the VM is compiled from.
 
 pub mod agent;
 

@@ -1,4 +1,5 @@
-//! Programs of the checkout for any guest: linked statically, since the guest's C library may be older than the host's.
+//! Programs of the checkout that run in any guest: linked statically, since the guest's C library may be older than the
+//! host's.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,21 +8,21 @@ use anyhow::{Context, Result, ensure};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// How a program is compiled.
+/// A profile of cargo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
-    /// Soon there.
+    /// Compiles fast.
     Dev,
-    /// Fast and small.
+    /// Makes a fast and small program.
     Release,
 }
 
-/// A program of a package, as the checkout has it now; `options` are further ones of `cargo build`.
+/// Builds a program of a package from the checkout; `options` are further ones of `cargo build`.
 ///
 /// # Errors
 /// When there is no cargo, no checkout, or it does not compile.
 pub fn link(package: &str, program: &str, profile: Profile, options: &[&str]) -> Result<PathBuf> {
-    // In a target folder of its own, so that neither these flags nor another cargo's lock touch the checkout's main one.
+    // In a separate target folder, so that neither these flags nor another cargo's lock affect the checkout's main one.
     let folder = workspace().join("target/lab-agent");
     let (name, subfolder) = match profile {
         Profile::Dev => ("dev", "debug"),
@@ -45,7 +46,7 @@ pub fn link(package: &str, program: &str, profile: Profile, options: &[&str]) ->
     Ok(folder.join(TARGET).join(subfolder).join(program))
 }
 
-/// Where the checkout was when this was compiled.
+/// The checkout's folder when this was compiled.
 pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

@@ -1,5 +1,5 @@
-//! Where Debian packages come from: the host's own apt configuration, so that
-//! a private mirror or proxy that works for the host works for the image too.
+//! The source of Debian packages: the host's own apt configuration, so that a private mirror or proxy that works for
+//! the host works for the image too.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::{env, fs};
 
 use anyhow::{Result, bail};
 
-/// Overrides what apt's configuration says.
+/// Overrides apt's configuration.
 pub const MIRROR_VARIABLE: &str = "VRDMA_DEBIAN_MIRROR";
 
-/// Names a Debian archive (and no derivative's) uses for its suites.
+/// Names that a Debian archive (and no derivative's) uses for its suites.
 const DEBIAN_SUITES: &[&str] = &[
     "bullseye",
     "bookworm",
@@ -42,8 +42,8 @@ pub fn discover() -> Result<String> {
     }
 }
 
-/// The first source that holds whole Debian releases. Security archives hold
-/// only what was mended, so they cannot make a root.
+/// The first source that holds whole Debian releases. Security archives hold only fixed packages, so they cannot make a
+/// root.
 fn choose(sources: &[Source]) -> Result<String> {
     match sources
         .iter()
@@ -74,7 +74,7 @@ fn suites_seen(sources: &[Source]) -> String {
     }
 }
 
-/// Debian's cloud images name a file that lists the mirrors.
+/// Resolves the file of mirrors that Debian's cloud images name.
 fn resolve(uri: &str) -> Result<String> {
     let Some(list) = uri.strip_prefix("mirror+file:") else {
         return Ok(uri.to_owned());
@@ -89,7 +89,7 @@ fn resolve(uri: &str) -> Result<String> {
     }
 }
 
-/// All sources below an apt configuration folder, one-line files first.
+/// Reads all sources below an apt configuration folder, one-line files first.
 fn host_sources(apt: &Path) -> Vec<Source> {
     let mut paths = vec![apt.join("sources.list")];
     let parts = fs::read_dir(apt.join("sources.list.d"))
@@ -121,7 +121,7 @@ fn uncommented(text: &str) -> impl Iterator<Item = &str> {
         .filter(|line| !line.is_empty())
 }
 
-/// `deb [ option=value ... ] uri suite component...`, as in sources.list(5).
+/// Parses `deb [ option=value ... ] uri suite component...`, as in sources.list(5).
 fn parse_line(line: &str) -> Option<Source> {
     let rest = line
         .strip_prefix("deb")?
@@ -139,7 +139,7 @@ fn parse_line(line: &str) -> Option<Source> {
     })
 }
 
-/// Stanzas of `Field: value` lines, as in the DEB822 half of sources.list(5).
+/// Parses stanzas of `Field: value` lines, as in the DEB822 half of sources.list(5).
 fn parse_deb822(text: &str) -> Vec<Source> {
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
     lines
@@ -171,7 +171,7 @@ fn parse_stanza(lines: &[&str]) -> Vec<Source> {
         .collect()
 }
 
-/// Field names in lower case; a line that starts with a blank continues a value.
+/// Returns the fields, names in lower case; a line that starts with a blank continues a value.
 fn fields(lines: &[&str]) -> BTreeMap<String, String> {
     let mut fields = BTreeMap::new();
     let mut current = String::new();

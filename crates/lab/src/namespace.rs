@@ -6,9 +6,9 @@
 //!                nsenter --target HOLDER -- program
 //! ```
 //!
-//! Nothing is written to /run/netns: a namespace lives as long as its holder,
-//! which ends with its owner however that ends, and takes every link along. An
-//! ordinary user's namespaces lie in one user namespace, in which they are root.
+//! Nothing is written to /run/netns: a namespace lives as long as its holder, which ends with its owner however the
+//! owner ends, and takes every link along. An ordinary user's namespaces are in one user namespace, in which they are
+//! root's.
 
 mod rerun;
 
@@ -29,8 +29,8 @@ pub use rerun::{carrying, enter, enter_without_network, shell, wait_for_carrier}
 /// How long `unshare` may take on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
-/// What the holder becomes when it is inside: it follows a file in which
-/// nothing happens, and whose path shows whose it is.
+/// The program that the holder becomes when it is inside: it follows a file that never changes, and whose path shows to
+/// which namespace it belongs.
 const HOLDER: &str = "tail";
 
 /// A network namespace; dropping it ends it, unless it is to be kept.
@@ -40,11 +40,11 @@ pub struct Namespace {
     entry: Entry,
 }
 
-/// The way into a namespace, good while that lives.
+/// The way into a namespace, valid as long as the namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     holder: u32,
-    /// Whether a user namespace is around it.
+    /// Whether it is inside a user namespace.
     user: bool,
 }
 
@@ -53,7 +53,7 @@ impl Namespace {
     /// its files.
     ///
     /// # Errors
-    /// When this user may make none.
+    /// When this user may not make one.
     pub fn create(name: &str, run_dir: &Path, lifetime: Lifetime) -> Result<Self> {
         let user = !is_root();
         let mut unshare = Command::new("unshare");
@@ -69,7 +69,7 @@ impl Namespace {
         )
     }
 
-    /// Makes one that links can be made to from here.
+    /// Makes another namespace, to which links can be made from this one.
     ///
     /// # Errors
     /// As [`Namespace::create`].
@@ -124,7 +124,7 @@ impl Namespace {
 }
 
 impl Entry {
-    /// The same command inside, as the same process.
+    /// The same command inside the namespace, in the same process.
     #[must_use]
     pub fn command(&self, command: &Command) -> Command {
         let mut entered = self.nsenter();
@@ -159,13 +159,13 @@ impl Entry {
         Ok(input.unwrap_or(Ok(()))?)
     }
 
-    /// How other namespaces of this user name it in ip(8).
+    /// The number by which other namespaces of this user name it in ip(8).
     #[must_use]
     pub fn id(&self) -> u32 {
         self.holder
     }
 
-    /// In the user namespace but not in the network namespace.
+    /// The command in the user namespace but not in the network namespace.
     fn user_only(&self, command: &Command) -> Command {
         let mut entered = self.nsenter();
         entered.arg("--").arg(command.get_program());
@@ -189,7 +189,7 @@ fn holder(mut unshare: Command, name: &str, run_dir: &Path) -> io::Result<Comman
     Ok(unshare)
 }
 
-/// Everything has been set up when the process has become the holder.
+/// Whether everything is set up, which it is when the process has become the holder.
 fn is_inside(process: u32) -> bool {
     fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|name| name.trim() == HOLDER)
 }

@@ -43,7 +43,7 @@ pub use travelling::Arriving;
 #[derive(Debug)]
 pub struct Pair {
     guests: [Guest; 2],
-    /// The third one.
+    /// The third guest.
     beside: Option<Guest>,
     daemons: Vec<Daemon>,
     wire: Option<WiredHosts>,
@@ -51,7 +51,7 @@ pub struct Pair {
     accelerator: Accelerator,
     run_dir: RunDir,
     config: PairConfig,
-    /// Where each guest is, by side.
+    /// The host of each guest.
     places: [Side; 2],
     moves: u32,
 }
@@ -106,7 +106,7 @@ impl Pair {
         self.guests.iter().chain(&self.beside).collect()
     }
 
-    /// The third guest, of [`PairConfig::rxe_beside`].
+    /// The third guest, with [`PairConfig::rxe_beside`].
     #[must_use]
     pub fn beside(&self) -> Option<&Guest> {
         self.beside.as_ref()
@@ -118,14 +118,14 @@ impl Pair {
         &self.guests[side.index()]
     }
 
-    /// The daemons: one of [`Network::Daemon`], one for each vrdma guest of
-    /// [`Network::Wire`], in the order of the guests.
+    /// The daemons: one with [`Network::Daemon`], one for each vrdma guest with [`Network::Wire`], in the order of the
+    /// guests.
     #[must_use]
     pub fn daemons(&self) -> &[Daemon] {
         &self.daemons
     }
 
-    /// The hosts, of [`Network::Wire`].
+    /// The hosts, with [`Network::Wire`].
     #[must_use]
     pub fn wire(&self) -> Option<&WiredHosts> {
         self.wire.as_ref()
@@ -137,8 +137,8 @@ impl Pair {
         self.run_dir.path()
     }
 
-    /// Runs a server in guest a and, once that is ready, its client in guest b.
-    /// The client is run once, whatever comes of it.
+    /// Runs a server in guest a and, once it is ready, its client in guest b. The client is run once, whatever its
+    /// outcome.
     ///
     /// # Errors
     /// When a guest dies, the client's limit passes, or the server fails before the client.
@@ -173,7 +173,7 @@ impl Pair {
         place::run((a, server), (b, client), limit).map_err(|error| self.explain(&error))
     }
 
-    /// Ends a guest as if its power failed, and starts it again with a new QEMU.
+    /// Ends a guest as if its power had failed, and starts it again with a new QEMU.
     ///
     /// # Errors
     /// As [`Pair::start`].
@@ -203,7 +203,7 @@ impl Pair {
         logs.collect()
     }
 
-    /// The sentence first, then what the logs say.
+    /// Puts the error first, then the ends of the logs.
     fn explain(&self, error: &anyhow::Error) -> anyhow::Error {
         anyhow!("{error:#}\n{}", self.logs())
     }
@@ -254,7 +254,7 @@ fn start_daemons(
     }
 }
 
-/// What a guest needs on its host: a daemon, or a TAP for its own RDMA.
+/// Starts what a guest needs on its host: a daemon, or a TAP for its own RDMA.
 fn start_on(
     config: &PairConfig,
     wire: &WiredHosts,
@@ -296,7 +296,7 @@ fn start_on(
     start(program, &folder, &adapters, Some(host), config.lifetime).map(Some)
 }
 
-/// They boot at the same time already; their set-up should too.
+/// Waits for all guests at the same time: they boot in parallel, and their set-up should too.
 fn wait_all(guests: &[&Guest]) -> Result<()> {
     thread::scope(|scope| {
         let ready: Vec<_> = guests

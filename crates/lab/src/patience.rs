@@ -1,4 +1,4 @@
-//! How much slower than a usual machine this one may be: a guest that runs guests of its own has no other way to say it.
+//! Time limits on slow machines: a guest that runs guests of its own can only be told by a variable how slow it is.
 
 use std::env;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use anyhow::{Result, bail};
 /// A whole number by which limits are multiplied.
 pub const PATIENCE_VARIABLE: &str = "VRDMA_LAB_PATIENCE";
 
-/// The most that it may be.
+/// Largest factor.
 const PATIENCE_MAX: u32 = 60;
 
-/// A limit for this machine.
+/// Multiplies a limit for this machine.
 ///
 /// # Errors
-/// When the variable holds something else than such a number.
+/// When the variable holds anything but such a number.
 pub fn patient(limit: Duration) -> Result<Duration> {
     let given = env::var(PATIENCE_VARIABLE).unwrap_or_default();
     Ok(limit * factor(&given)?)

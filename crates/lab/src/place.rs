@@ -1,4 +1,4 @@
-//! Where programs run: in a guest, on this host, or in a container on it.
+//! Places where programs run: in a guest, on this host, or in a container on it.
 //!
 //! ```text
 //!   run(server's place, client's place)
@@ -20,31 +20,29 @@ pub use container::Container;
 pub use local::Local;
 pub use preload::{Enter, Preload, SOCKETS};
 
-/// How long a server may take to end, once it looks as if it will not.
+/// How long a server may take to end before it is killed, once it looks as if it will not end.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
-/// Times that a client may come before its server listens.
+/// Most attempts of a client that came before its server listened.
 const EARLY_LIMIT: u32 = 5;
 
-/// What a server and its client left.
+/// The results of a server and its client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// A server that would have gone on for ever was killed.
+    /// The server's results. A server that would not have ended was killed.
     pub server: Output,
-    /// The client's.
+    /// The client's results.
     pub client: Output,
 }
 
 impl Outcome {
-    /// A server that shows nothing is only guessed to be ready. And perftest
-    /// with `-R` shakes hands first; only then does its server listen for the
-    /// connection that it measures, while its client resolves and connects:
-    /// who is first is chance (perftest would try again, but crashes there).
-    /// Such a client is told that nobody offers the service: rejected for
-    /// reason 8. And a program of UCX may listen for UCX itself before it
-    /// listens for its client, which TCP refuses. A client of qperf right after
-    /// another one is rejected once in a hundred times where the machine is
-    /// busy, between Linux's rxe as between our adapters; nobody knows why.
+    /// Whether the client failed because it came too early. A server without any sign is only guessed to be ready. With
+    /// `-R`, perftest shakes hands first; only then does its server listen for the connection that it measures, while
+    /// its client resolves and connects: which of them is first is chance (perftest would try again, but crashes
+    /// there). Such a client is told that the service is not offered: rejected for reason 8. A program of UCX may
+    /// listen for UCX itself before it listens for its client, which TCP refuses. A client of qperf right after another
+    /// one is rejected once in a hundred times where the machine is busy, between Linux's rxe as between our adapters,
+    /// for an unknown reason.
     fn may_come_again(&self) -> bool {
         let words = self.client.stdout_text() + &self.client.stderr_text();
         let reason = words.contains("error 8") || words.contains("error: 8");
@@ -55,9 +53,9 @@ impl Outcome {
     }
 }
 
-/// Somewhere shell commands run.
+/// A place where shell commands run.
 pub trait Place {
-    /// Starts one without input. Dropping the job kills it.
+    /// Starts a command without input. Dropping the job kills it.
     ///
     /// # Errors
     /// When the place is gone.
@@ -72,11 +70,10 @@ pub trait Job {
     /// When the place is gone.
     fn wait_ready(&self) -> Result<()>;
 
-    /// Its status, if it has ended.
+    /// Its exit status, if it has ended.
     fn status(&self) -> Option<i32>;
 
-    /// Waits until a server whose client has ended is gone, which is true, or
-    /// sits there as if for the next client, which is false.
+    /// Waits until a server whose client has ended is gone (true), or waits as if for the next client (false).
     ///
     /// # Errors
     /// When the place is gone.
@@ -95,8 +92,8 @@ pub trait Job {
     fn end(self: Box<Self>, limit: Duration) -> Result<Output>;
 }
 
-/// Runs a server and, once that is ready, its client. Both are run once,
-/// whatever comes of it, or a few times more if the client came too early.
+/// Runs a server and, once it is ready, its client. Both are run once, whatever their outcome, or a few times more if
+/// the client came too early.
 ///
 /// # Errors
 /// When a place goes away, the client's limit passes, or the server fails
@@ -116,8 +113,8 @@ pub fn run(
     attempt(settled(server)?, client, limit)
 }
 
-/// The same for a client that gives its server time by itself, once, and for a
-/// server that would never look ready because it polls.
+/// The same for a client that gives its server time by itself, run once, and for a server that would never look ready
+/// because it polls.
 ///
 /// # Errors
 /// As [`run`].

@@ -1,11 +1,12 @@
-//! The memory of a VM goes from one QEMU to another by QEMU's own migration, and what that costs.
+//! Migrates the memory of a VM between two QEMUs by QEMU's own migration, and measures the cost.
 //!
 //! ```text
 //!   source: a guest that writes all the time              destination: stays stopped
 //!      `--- migrate URI: all pages, then those written since, again and again ---^
 //! ```
 //!
-//! The guest is a boot sector, see [`boot`]. QEMU's RDMA needs verbs in the environment of both, which is the caller's.
+//! The guest is a boot sector, see [`boot`]. QEMU's RDMA needs verbs in the environment of both QEMUs, which the caller
+//! provides.
 
 mod boot;
 mod machine;
@@ -26,44 +27,44 @@ pub use placing::{Placing, Relays};
 /// Bytes of a page.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// QEMU's name of no limit: the guest's writing must not win.
+/// QEMU's value for no limit: the guest must not write faster than its memory is sent.
 const UNLIMITED: u64 = 0;
 
-/// Of `/proc/PID/stat`, on every Linux that there is (USER_HZ).
+/// Unit of times in `/proc/PID/stat`, the same on every Linux (USER_HZ).
 const TICKS_A_SECOND: u64 = 100;
 
-/// How the memory goes.
+/// How the memory is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transfer {
     /// The migration URIs of the source's QEMU and the destination's.
     pub uris: [String; 2],
-    /// Streams beside each other, if more than QEMU's one.
+    /// Parallel streams, if not QEMU's single one.
     pub channels: Option<u8>,
     /// Whether QEMU registers all memory at once, for `rdma:`.
     pub pins_all: bool,
-    /// How long it may take.
+    /// Longest time of the migration.
     pub limit: Duration,
 }
 
 /// What a migration cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
-    /// Sent, those of zeros included.
+    /// Pages that were sent, including those of zeros.
     pub pages: u64,
-    /// From the command to the end.
+    /// Time from the command to the end.
     pub total: Duration,
-    /// As QEMU counts it.
+    /// Downtime as QEMU counts it.
     pub downtime: Duration,
     /// Processor time of the source's QEMU without its guest's.
     pub source: Duration,
-    /// The same of the destination's, whose guest stands still.
+    /// Processor time of the destination's QEMU, whose guest stands still.
     pub destination: Duration,
 }
 
-/// Does it. `passed` gets each pass over the memory that begins.
+/// Migrates. `passed` is called with each pass over the memory that begins.
 ///
 /// # Errors
-/// When one of them fails, or it takes too long, with what QEMU says.
+/// When either QEMU fails, or it takes too long, with QEMU's messages.
 pub fn migrate(
     [source, destination]: [&mut Machine; 2],
     transfer: &Transfer,
@@ -110,7 +111,7 @@ fn set_up(machine: &mut Machine, transfer: &Transfer) -> Result<()> {
     Ok(())
 }
 
-/// A folder where hundreds of megabytes need no disk.
+/// Makes a folder that holds hundreds of megabytes without using a disk.
 ///
 /// # Errors
 /// When it cannot be made.
@@ -126,7 +127,7 @@ pub fn memory_folder() -> Result<tempfile::TempDir> {
     Ok(folder)
 }
 
-/// Makes a file of random bytes, which no QEMU can leave out.
+/// Makes a file of random bytes, of which QEMU cannot leave any page out.
 ///
 /// # Errors
 /// When there is no room for it.
@@ -138,7 +139,7 @@ pub fn random_memory(folder: &Path, bytes: u64) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// User and system time of a process so far, those of its threads that have ended included; or of one thread.
+/// User and system time of a process so far, including its ended threads; or of one thread.
 ///
 /// # Errors
 /// When there is no such process or thread.

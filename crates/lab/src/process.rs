@@ -1,9 +1,8 @@
 //! Child processes that do not outlive their owner.
 //!
-//! A child leads a process group. Beside it runs a watcher, a few words of
-//! shell that read a pipe from the owner: when the owner dies, however it dies,
-//! the pipe ends and the watcher kills the child and its group. A child that is to be kept
-//! has no watcher and is left alone when dropped.
+//! A child leads a process group. Beside it runs a watcher, a few words of shell that read a pipe from the owner: when
+//! the owner ends, in whatever way, the pipe ends and the watcher kills the child and its group. A child that is to be
+//! kept has no watcher and is left alone when dropped.
 
 use std::fs::File;
 use std::io;
@@ -15,11 +14,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// Between two looks at something that cannot be waited for with a limit.
+/// Interval between two checks of something that cannot be waited for with a limit.
 pub(crate) const POLL: Duration = Duration::from_millis(10);
 
-/// `$$` is this shell, which becomes the child by `exec` and leads the group; the watcher goes with it. The pipe is moved to
-/// 3 because a shell takes standard input away from what it runs beside itself.
+/// `$$` is this shell, which becomes the child by `exec` and leads the group; the watcher is in the group too. The pipe
+/// is moved to descriptor 3 because a shell detaches background commands from its standard input.
 const WATCHED: &str =
     "exec 3<&0; (read -r _ <&3; kill -s KILL -- -$$) >/dev/null 2>&1 & exec \"$@\" 3<&- </dev/null";
 
@@ -29,7 +28,7 @@ pub enum Lifetime {
     /// With its owner.
     #[default]
     Owned,
-    /// When somebody ends it.
+    /// When it is killed explicitly.
     Kept,
 }
 
@@ -72,16 +71,16 @@ impl Supervised {
         })
     }
 
-    /// The process's number, which is its group's too.
+    /// The number of the process and of its group.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the system call fails.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
@@ -89,7 +88,7 @@ impl Supervised {
     /// Waits for its end, at most for `limit`.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the system call fails.
     pub fn wait_for_exit(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
         let deadline = Instant::now() + limit;
         loop {
@@ -100,7 +99,7 @@ impl Supervised {
         }
     }
 
-    /// Asks it to end, for which it has `grace`, and then makes it.
+    /// Asks it to end within `grace`, and then kills it.
     pub fn stop(&mut self, grace: Duration) {
         signal_group(self.id(), Signal::TERM);
         if !matches!(self.wait_for_exit(grace), Ok(Some(_))) {
@@ -111,7 +110,7 @@ impl Supervised {
     /// Ends it and its group at once.
     pub fn kill(&mut self) {
         signal_group(self.id(), Signal::KILL);
-        // Only an already collected child cannot be waited for.
+        // Waiting fails only if the child was already collected.
         let _ = self.child.wait();
     }
 }
@@ -134,7 +133,7 @@ pub(crate) fn copied(mut to: Command, from: &Command) -> Command {
     to
 }
 
-/// Signals a whole group; one that has gone already is what was wanted.
+/// Signals a whole group; one that is gone already needs no signal.
 pub(crate) fn signal_group(group: u32, signal: Signal) {
     if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, signal);

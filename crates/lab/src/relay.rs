@@ -10,10 +10,10 @@ use anyhow::{Result, ensure};
 
 use crate::process::{Lifetime, POLL, Supervised};
 
-/// How long it may take to listen, and to end.
+/// How long a relay may take to listen, and to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One under way; dropping it ends it.
+/// A running relay; dropping it ends it.
 #[derive(Debug)]
 pub struct WaitingRelay {
     process: Supervised,
@@ -21,12 +21,12 @@ pub struct WaitingRelay {
 }
 
 impl WaitingRelay {
-    /// Starts it by this command, with what it says in a new file, and waits until it listens.
+    /// Starts the relay by this command, with its messages in a new file, and waits until it listens.
     ///
     /// # Errors
-    /// When it does not, with what it says.
+    /// When it does not listen, with its messages.
     pub fn start(command: &Command, log: &Path) -> Result<Self> {
-        // The log of the one before it would be continued.
+        // Otherwise the log of an earlier relay would be continued.
         fs::write(log, "")?;
         let mut relay = Self {
             process: Supervised::spawn(command, Some(log), Lifetime::Owned)?,
@@ -36,7 +36,7 @@ impl WaitingRelay {
         Ok(relay)
     }
 
-    /// Waits until it has said something so many times.
+    /// Waits until it has printed the words this many times.
     ///
     /// # Errors
     /// When it ends or the limit passes before that.
@@ -60,10 +60,10 @@ impl WaitingRelay {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits for its end, which must be a good one; what it said.
+    /// Waits for its end, which must be successful, and returns its messages.
     ///
     /// # Errors
-    /// When it does not end, or badly.
+    /// When it does not end, or fails.
     pub fn finish(mut self) -> Result<String> {
         let ended = self.process.wait_for_exit(PATIENCE)?;
         let is_good = ended.is_some_and(|status| status.success());

@@ -1,4 +1,4 @@
-//! What the host must have installed, and installing it.
+//! Packages that the host must have installed, and installing them.
 
 use std::env;
 use std::fs;
@@ -13,7 +13,7 @@ struct Requirement {
     package: &'static str,
     /// A program found in a folder of programs, or an absolute path.
     shown_by: &'static str,
-    /// Root makes the image's root without a user namespace.
+    /// Whether only ordinary users need it: root makes the image's root without a user namespace.
     only_for_users: bool,
 }
 
@@ -38,17 +38,17 @@ const REQUIREMENTS: &[Requirement] = &[
     },
 ];
 
-/// Verifies Debian's archives.
+/// The keys that verify Debian's archives.
 pub const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// Folders of programs beyond an ordinary user's PATH.
 const SYSTEM_FOLDERS: &[&str] = &["/usr/sbin", "/sbin"];
 
-/// Installs with apt whatever is missing, asking for the password that sudo
-/// wants; does nothing, and asks for nothing, when all is there.
+/// Installs with apt whatever is missing, asking for the password that sudo wants. Does and asks nothing when all is
+/// there.
 ///
 /// # Errors
-/// When apt fails or the user may not have a user namespace's identities.
+/// When apt fails or the user may not use a user namespace's identities.
 pub fn ensure() -> Result<()> {
     let missing = missing();
     if !missing.is_empty() {
@@ -85,7 +85,7 @@ fn is_present(shown_by: &str) -> bool {
 
 fn install(packages: &[&str]) -> Result<()> {
     eprintln!("installing {} (this host lacks them)", packages.join(" "));
-    // A list of packages that is too old to fetch from is the usual first failure.
+    // The usual first failure is a list of packages that is too old to fetch from.
     if apt(&["install"], packages).is_ok() {
         return Ok(());
     }
@@ -128,8 +128,8 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// An ordinary user's mmdebstrap works in a user namespace with a range of
-/// identities that useradd grants by default.
+/// Checks that an ordinary user has the range of identities that mmdebstrap needs for its user namespace; useradd
+/// grants them by default.
 fn ensure_identities() -> Result<()> {
     let user = env::var("USER")
         .or_else(|_| env::var("LOGNAME"))

@@ -1,5 +1,4 @@
-//! Progress for a person: a spinner for each step that runs, or plain lines
-//! where nobody watches.
+//! Progress for people: a spinner for each step that runs, or plain lines without a terminal.
 
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
@@ -8,7 +7,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 const TICK: Duration = Duration::from_millis(120);
 
-/// A set of steps, some at the same time.
+/// A set of steps, some of which run at the same time.
 pub struct Steps {
     bars: MultiProgress,
 }
@@ -55,12 +54,12 @@ pub struct Step {
 }
 
 impl Step {
-    /// Shows what the step is at.
+    /// Shows what the step is doing.
     pub fn say(&self, message: &str) {
         self.bar.set_message(message.to_owned());
     }
 
-    /// Ends the step well; one line with its duration remains.
+    /// Ends the step successfully; one line with its duration remains.
     pub fn done(self) {
         let line = format!(
             "✓ {} ({:.1} s)",

@@ -20,16 +20,16 @@ use crate::namespace::{Entry, Namespace};
 use crate::pair::Side;
 use crate::process::Lifetime;
 
-/// The cable's end in each host.
+/// The name of the cable's end in each host.
 pub const INTERFACE: &str = "wire";
 
-/// A guest's card in its host, for a guest that is on the wire without a daemon.
+/// The TAP of a guest's card in its host, for a guest that is on the wire without a daemon.
 pub const TAP: &str = "tap";
 
-/// A daemon's port of the bridge, in a host whose cable is in one.
+/// A daemon's port of the bridge, in a host whose cable is in a bridge.
 pub const PORT: &str = "port";
 
-/// The tenant on tunnels.
+/// The VXLAN network of the guests in tunnels.
 pub const VNI: u32 = 100;
 
 const VXLAN_PORT: u16 = 4789;
@@ -39,24 +39,24 @@ const MIGRATION_PORT: u16 = 4793;
 /// Outer Ethernet, IPv4, UDP and VXLAN headers (RFC 7348) before the inner IP packet.
 const TUNNEL_BYTES: u16 = 50;
 
-/// What sealing adds.
+/// Bytes that sealing adds.
 const SEAL_BYTES: u16 = 32;
 
-/// What vmxnet3 and virtio-net both take.
+/// Largest MTU that both vmxnet3 and virtio-net accept.
 const GUEST_MTU_MAX: u16 = 9000;
 
-/// Smallest that leaves a guest inside a tunnel the 576 bytes of every IPv4 host.
+/// The smallest MTU that leaves a guest inside a tunnel the 576 bytes of every IPv4 host.
 const MTU_MIN: u16 = 576 + TUNNEL_BYTES + SEAL_BYTES;
 
 /// How frames of guests travel between the hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Uplink {
-    /// As they are.
+    /// Unchanged.
     #[default]
     Raw,
     /// In VXLAN.
     Tunnel,
-    /// In VXLAN, sealed with a key of both hosts.
+    /// In VXLAN, sealed with a key that both hosts share.
     Sealed,
 }
 
@@ -65,10 +65,9 @@ pub enum Uplink {
 pub struct WireConfig {
     /// How frames travel.
     pub uplink: Uplink,
-    /// The cable's.
+    /// The cable's MTU.
     pub mtu: u16,
-    /// What the daemons' uplinks do to frames, in their configuration's words
-    /// (`loss=1%,delay=1ms`); empty for nothing.
+    /// Faults of the daemons' uplinks, as in their configuration (`loss=1%,delay=1ms`); empty for none.
     pub faults: String,
 }
 
@@ -90,7 +89,7 @@ impl Default for WireConfig {
 }
 
 impl WireConfig {
-    /// What guests' cards must be set to.
+    /// The MTU of guests' cards.
     #[must_use]
     pub fn guest_mtu(&self) -> u16 {
         let room = match self.uplink {
@@ -157,7 +156,7 @@ impl WiredHosts {
     /// The same, with a port of that bridge for a daemon: [`PORT`].
     ///
     /// # Errors
-    /// As [`WiredHosts::add_tap`], and when the wire is no raw one, whose tunnel the daemon would share with the kernel.
+    /// As [`WiredHosts::add_tap`], and when the wire is not raw: the daemon would share its tunnel with the kernel.
     pub fn add_tap_and_port(&self, side: Side) -> Result<()> {
         ensure!(
             self.config.uplink == Uplink::Raw,
@@ -177,7 +176,7 @@ impl WiredHosts {
         added.context("cannot plug a daemon into the bridge")
     }
 
-    /// What was made.
+    /// The configuration of the wire.
     #[must_use]
     pub fn config(&self) -> &WireConfig {
         &self.config
@@ -204,25 +203,25 @@ pub fn address(side: Side) -> Ipv4Addr {
     }
 }
 
-/// Where a host takes tunnelled frames.
+/// The address at which a host takes tunnelled frames.
 #[must_use]
 pub fn tunnel_end(side: Side) -> SocketAddr {
     (address(side), VXLAN_PORT).into()
 }
 
-/// Where a host's daemon takes adapters of VMs that migrate.
+/// The address at which a host's daemon takes adapters of VMs that migrate.
 #[must_use]
 pub fn migration_end(side: Side) -> SocketAddr {
     (address(side), MIGRATION_PORT).into()
 }
 
-/// The same of a daemon beside it.
+/// The same address for a daemon beside it.
 #[must_use]
 pub fn spare_migration_end(side: Side) -> SocketAddr {
     (address(side), MIGRATION_PORT + 1).into()
 }
 
-/// Hosts that announce themselves by IPv6 would be heard by guests.
+/// Commands that set up a host's end. Without `addrgenmode none`, guests would hear the host announce itself by IPv6.
 fn plugged(config: &WireConfig, side: Side) -> String {
     format!(
         "link set lo up\n\
@@ -239,7 +238,7 @@ fn bridged(config: &WireConfig, side: Side) -> String {
         Uplink::Raw => (INTERFACE, String::new()),
         Uplink::Tunnel | Uplink::Sealed => (
             "vxlan",
-            // From one port, as the daemon does: it takes frames from no other.
+            // From one port, as the daemon sends: it takes frames from no other.
             format!(
                 "link add vxlan type vxlan id {VNI} local {} remote {} srcport {VXLAN_PORT} {} dstport {VXLAN_PORT}\n",
                 address(side),

@@ -1,5 +1,4 @@
-//! One real guest without a daemon: does the image boot, run commands and come
-//! back from a reset?
+//! One real guest without a daemon: the image boots, runs commands and comes back from a reset.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

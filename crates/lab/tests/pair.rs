@@ -1,4 +1,4 @@
-//! Two guests connected to each other: what a pair promises its tests.
+//! Two guests connected to each other: what a pair guarantees to its tests.
 
 use std::time::Duration;
 

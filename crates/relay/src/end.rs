@@ -1,4 +1,4 @@
-//! The end of a QEMU's stream that is here: a socket, or a file that QEMU writes (`stream_file`).
+//! This side's end of a QEMU's stream: a socket, or a file that QEMU writes (`stream_file`).
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -6,15 +6,15 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-/// Bytes that are read from QEMU at a time: what its socket holds.
+/// Bytes that are read from QEMU at a time: as much as its socket holds.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// What came.
+/// Result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Arrival {
     /// Nothing yet.
     Nothing,
-    /// A piece is there.
+    /// A piece has arrived.
     Piece,
     /// QEMU sends no more.
     End,
@@ -23,26 +23,26 @@ pub(crate) enum Arrival {
 /// A piece of the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Piece<'a> {
-    /// Where it was written, if that is a file.
+    /// Offset at which QEMU wrote it, if the end is a file.
     pub(crate) at: Option<u64>,
     pub(crate) bytes: &'a [u8],
 }
 
-/// An end; its descriptor tells when something can be read or written.
+/// An end of the stream; its descriptor tells when something can be read or written.
 pub(crate) trait End: AsFd {
-    /// Reads a piece, unless one is there.
+    /// Reads a piece, unless one is already there.
     fn read(&mut self) -> io::Result<Arrival>;
 
-    /// The piece, or what is left of it.
+    /// The unread piece, or what is left of it.
     fn piece(&self) -> Piece<'_>;
 
-    /// So much of it was taken. QEMU may go on when nothing is left.
+    /// Marks bytes of the piece as taken. QEMU may go on when nothing is left.
     fn take(&mut self, bytes: usize) -> io::Result<()>;
 
-    /// Bytes for QEMU: how many it took.
+    /// Writes bytes to QEMU and returns how many it took.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Hangs up.
+    /// Shuts the end down.
     fn shutdown(&mut self, how: Shutdown);
 }
 
@@ -106,7 +106,7 @@ impl End for SocketEnd {
     }
 
     fn shutdown(&mut self, how: Shutdown) {
-        // It may have hung up already.
+        // QEMU may have hung up already.
         let _ = self.socket.shutdown(how);
     }
 }

@@ -1,10 +1,10 @@
-//! Why a relay does not go on.
+//! The reason why a relay cannot go on.
 
 use std::fmt;
 
 use crate::stream::Fault;
 
-/// One sentence, without its end.
+/// One sentence, without its full stop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure(String);
 

@@ -1,11 +1,11 @@
-//! A guest's memory as another process's QEMU has it mapped: found, opened and mapped here, too.
+//! A guest's memory, found where another process's QEMU has it mapped, opened and mapped here as well.
 //!
 //! ```text
 //!   /proc/PID/maps: what is at the address ──► a file, shared ──► /proc/PID/fd: the same file ──► mapped here
 //! ```
 //!
-//! What that needs: to be of QEMU's user (or CAP_SYS_PTRACE), since the kernel shows these two to nobody else, and QEMU must
-//! not have made itself undumpable. The file is opened anew, for which its own rights count.
+//! This needs QEMU's user (or CAP_SYS_PTRACE), since the kernel shows these two to nobody else, and QEMU must not have
+//! made itself undumpable. The file is opened anew, which is subject to its own permissions.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -16,7 +16,7 @@ use std::ptr::{self, NonNull};
 use rustix::fs::{major, minor};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// Where a block is in a QEMU.
+/// A block's location in a QEMU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct At {
     pub(crate) process: u32,
@@ -29,12 +29,12 @@ pub(crate) struct At {
 pub(crate) struct Mapped {
     start: NonNull<core::ffi::c_void>,
     bytes: usize,
-    /// Whoever registers the mapping finds the file by it.
+    /// The file by which the mapping is found when it is registered.
     _file: File,
 }
 
 impl Mapped {
-    /// Finds and maps it.
+    /// Finds the block and maps it.
     pub(crate) fn new(at: At) -> Result<Self, String> {
         let process = at.process;
         let maps = format!("/proc/{process}/maps");
@@ -94,7 +94,7 @@ fn map(file: File, offset: u64, bytes: u64) -> io::Result<Mapped> {
     })
 }
 
-/// Mappings side by side, of one file.
+/// Adjacent mappings of one file.
 #[derive(PartialEq, Eq, Debug)]
 struct Stretch {
     offset: u64,
@@ -159,7 +159,7 @@ impl Stretch {
         (is_shared && bytes > 0 && stretch.inode != 0).then_some(stretch)
     }
 
-    /// The same file, by a descriptor of that process, or by its name.
+    /// Opens the same file, by a descriptor of that process, or by its name.
     fn open(&self, process: u32) -> Result<File, String> {
         let folder = format!("/proc/{process}/fd");
         let descriptors = fs::read_dir(&folder)
@@ -176,7 +176,7 @@ impl Stretch {
         file.map_err(|error| format!("cannot open the VM's memory, {}: {error}", path.display()))
     }
 
-    /// Without opening what may be a pipe or a device.
+    /// Whether a path is this file, without opening what may be a pipe or a device.
     fn is(&self, path: &std::path::Path) -> bool {
         fs::metadata(path).is_ok_and(|status| {
             let device = (major(status.dev()), minor(status.dev()));

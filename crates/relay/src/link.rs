@@ -1,4 +1,4 @@
-//! The connection between the two relays: messages, and writes into the other's memory, in one order.
+//! The connection between the two relays: messages, and writes into the other relay's memory, in one order.
 //!
 //! ```text
 //!   messages ── SEND ──┐                     ┌── RECV buffers, given back when they were used
@@ -6,9 +6,9 @@
 //!   runs ─ RDMA WRITE ─┘                     └── memory, which is complete when a message behind it has come
 //! ```
 //!
-//! By rdma_cm and verbs of our own libibverbs, linked into this program: the environment says which daemon and adapter
-//! (`VRDMA_SOCKET`, `VRDMA_ADAPTER`). A receiver that is slow holds its buffers, and the sender waits for it without end;
-//! one that has gone is told by an event or a completion. It does not know what messages say.
+//! Uses rdma_cm and verbs of our own libibverbs, linked into this program: the environment names the daemon and adapter
+//! (`VRDMA_SOCKET`, `VRDMA_ADAPTER`). A slow receiver keeps its buffers, and the sender waits for it without limit; a
+//! receiver that has gone is reported by an event or a completion. The link does not know what messages mean.
 
 mod buffers;
 mod setup;
@@ -30,22 +30,22 @@ use buffers::Buffers;
 pub(crate) use setup::Listener;
 use setup::Objects;
 
-/// Messages under way in each direction.
+/// Most messages under way in each direction.
 const MESSAGES: usize = 16;
 
-/// Requests under way: messages and writes.
+/// Most requests under way: messages and writes.
 const REQUESTS: usize = 256;
 
-/// Writes without a completion of their own, at most.
+/// Most consecutive writes without a completion.
 const QUIET: usize = 32;
 
-/// Bytes of writes under way: what QEMU believes to be there and is not yet.
+/// Most bytes of writes under way: pages that QEMU believes to be at the destination before they are.
 const WRITE_BYTES: u64 = 32 << 20;
 
-/// Completions that are taken at a time.
+/// Most completions that are taken at a time.
 const TAKEN: usize = 32;
 
-/// Of `wr_id`: a receive buffer, and which; else the number of a request.
+/// Bit of `wr_id` that marks a receive; the other bits are its buffer. Without it, `wr_id` is a request's number.
 const RECEIVED: u64 = 1 << 63;
 
 // <infiniband/verbs.h>
@@ -62,7 +62,7 @@ const RETRY_EXCEEDED: u32 = 12;
 const DISCONNECTED: u32 = 10;
 const DEVICE_REMOVAL: u32 = 11;
 
-/// Memory that is read here and written there.
+/// A piece of memory to read here and write there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Write {
     pub(crate) from: u64,
@@ -89,18 +89,18 @@ enum Posted {
 
 /// A connection; it ends when it is dropped.
 pub(crate) struct Link {
-    // Fields end in their order: what is registered before what it is made of.
+    // Fields are dropped in this order: objects that are registered before the memory they use.
     objects: Objects,
     buffers: Buffers,
-    /// Send buffers that nothing is in.
+    /// Send buffers that are not in use.
     free: Vec<usize>,
     posted: VecDeque<Posted>,
-    /// The number of the first of them.
+    /// The number of the first request in `posted`.
     first: u64,
     /// Writes since the last request with a completion.
     quiet: usize,
     write_bytes: u64,
-    /// Messages that have come: buffer and length.
+    /// Received messages: buffer and length.
     arrived: VecDeque<(usize, usize)>,
     has_ended: bool,
 }
@@ -120,27 +120,27 @@ impl Link {
         }
     }
 
-    /// Registers a guest's memory until the connection ends; all of its pages are there afterwards. The other one may write
-    /// it where that is said.
+    /// Registers a guest's memory until the connection ends, which makes all of its pages present. With `is_remote`,
+    /// the other relay may write it.
     pub(crate) fn register(&mut self, memory: &Mapped, is_remote: bool) -> Result<Region, Failure> {
         let access = if is_remote {
             LOCAL_WRITE | REMOTE_WRITE
         } else {
             0
         };
-        // SAFETY: the caller keeps it mapped longer than this; what it holds is whatever guests write.
+        // SAFETY: the caller keeps the memory mapped longer than this connection; it holds whatever guests write.
         unsafe {
             self.objects
                 .register(memory.start(), memory.bytes(), access)
         }
     }
 
-    /// Whether a message could be sent now.
+    /// Whether a message can be sent now.
     pub(crate) fn has_room(&self) -> bool {
         !self.free.is_empty() && self.posted.len() < REQUESTS
     }
 
-    /// Sends a message; there is room.
+    /// Sends a message; the caller has checked that there is room.
     pub(crate) fn send(&mut self, message: &Message) -> Result<(), Failure> {
         let Some(slot) = self.free.pop() else {
             return Err(Failure::new("there is no buffer for a message"));
@@ -153,7 +153,7 @@ impl Link {
         self.post(request)
     }
 
-    /// Writes as much as there is room for; how many of them.
+    /// Posts as many of the writes as there is room for and returns their number.
     pub(crate) fn write(&mut self, writes: &[Write]) -> Result<usize, Failure> {
         let mut count = 0;
         for write in writes {
@@ -185,7 +185,7 @@ impl Link {
         Ok(count)
     }
 
-    /// Of what was put into `posted` last.
+    /// A work request for what was put into `posted` last.
     fn request(&self, place: *mut abi::Sge, opcode: u32, send_flags: u32) -> abi::SendWr {
         // SAFETY: integers, pointers that may be null, and unions of them.
         let mut request: abi::SendWr = unsafe { std::mem::zeroed() };
@@ -199,9 +199,9 @@ impl Link {
 
     fn post(&mut self, mut request: abi::SendWr) -> Result<(), Failure> {
         let mut bad = ptr::null_mut();
-        // SAFETY: a queue pair of this connection; the request, and the place that it points to in the caller's frame, are
-        // there during the call. Buffers stay until the completion, since `free` has them only afterwards; guests' memory
-        // stays registered.
+        // SAFETY: a queue pair of this connection; the request, and the place that it points to in the caller's frame,
+        // are there during the call. Buffers stay until the completion, since they return to `free` only afterwards;
+        // guests' memory stays registered.
         let error = unsafe {
             match (*(*self.objects.qp).context).ops.post_send {
                 Some(post) => post(self.objects.qp, &raw mut request, &raw mut bad),
@@ -217,10 +217,10 @@ impl Link {
         }
     }
 
-    /// Looks what has happened; whether anything has.
+    /// Takes completions; whether there were any.
     pub(crate) fn poll(&mut self) -> Result<bool, Failure> {
         let mut completions = [abi::Wc::default(); TAKEN];
-        // SAFETY: a completion queue of this connection, and a place for so many.
+        // SAFETY: a completion queue of this connection, and room for as many completions as are asked for.
         let count = unsafe {
             match (*(*self.objects.cq).context).ops.poll_cq {
                 Some(poll) => poll(self.objects.cq, TAKEN as i32, completions.as_mut_ptr()),
@@ -246,7 +246,7 @@ impl Link {
             self.arrived.push_back((slot, length));
             return Ok(());
         }
-        // Those before it are done, too.
+        // Requests before this one are done, too.
         while self.first <= completion.wr_id {
             match self.posted.pop_front() {
                 Some(Posted::Message { slot }) => self.free.push(slot),
@@ -267,13 +267,13 @@ impl Link {
         }
     }
 
-    /// The message that has come first.
+    /// The oldest received message.
     pub(crate) fn front(&self) -> Option<Vec<u8>> {
         let (slot, length) = *self.arrived.front()?;
         Some(self.buffers.read(slot, length))
     }
 
-    /// It was used.
+    /// Gives the buffer of the oldest received message back.
     pub(crate) fn release(&mut self) -> Result<(), Failure> {
         match self.arrived.pop_front() {
             Some((slot, _)) => self.receive(slot),
@@ -294,18 +294,18 @@ impl Link {
         }
     }
 
-    /// Whether all that was posted is done. Of writes at the end nobody tells.
+    /// Whether all that was posted is done. Writes at the end are not counted: they have no completion.
     pub(crate) fn is_idle(&self) -> bool {
         let is_message = |posted: &Posted| matches!(posted, Posted::Message { .. });
         !self.posted.iter().any(is_message)
     }
 
-    /// Whether the other one has ended it.
+    /// Whether the other relay has ended the connection.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Asks to be told of the next completion.
+    /// Requests a notification of the next completion.
     pub(crate) fn arm(&self) -> Result<(), Failure> {
         // SAFETY: a completion queue of this connection.
         let error = unsafe {
@@ -322,20 +322,20 @@ impl Link {
 
     /// Readable after a completion.
     pub(crate) fn completions(&self) -> BorrowedFd<'_> {
-        // SAFETY: the channel has it open as long as the connection.
+        // SAFETY: the channel keeps the descriptor open as long as the connection.
         unsafe { BorrowedFd::borrow_raw((*self.objects.channel).fd) }
     }
 
-    /// Readable when the other one has ended it.
+    /// Readable when the other relay has ended the connection.
     pub(crate) fn events(&self) -> BorrowedFd<'_> {
         // SAFETY: as above.
         unsafe { BorrowedFd::borrow_raw((*(*self.objects.id).channel).fd) }
     }
 
-    /// The descriptor of completions was readable.
+    /// Takes a notification, after [`Self::completions`] was readable.
     pub(crate) fn notified(&mut self) {
         let (mut cq, mut context) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: a channel of this connection, and places for two pointers; the queue is its own.
+        // SAFETY: a channel of this connection, and room for two pointers; the queue is its own.
         unsafe {
             if ibv_get_cq_event(self.objects.channel, &raw mut cq, &raw mut context) == 0 {
                 ibv_ack_cq_events(cq, 1);
@@ -343,10 +343,10 @@ impl Link {
         }
     }
 
-    /// The descriptor of events was readable.
+    /// Takes an event, after [`Self::events`] was readable.
     pub(crate) fn event(&mut self) {
         let mut event: *mut cm::abi::Event = ptr::null_mut();
-        // SAFETY: the identifier's channel, a place for a pointer, and an event that is read before it is given back.
+        // SAFETY: the identifier's channel, room for a pointer, and an event that is read before it is given back.
         unsafe {
             if rdma_get_cm_event((*self.objects.id).channel, &raw mut event) != 0 {
                 self.has_ended = true;
@@ -357,7 +357,7 @@ impl Link {
         }
     }
 
-    /// Ends it; the other one is told.
+    /// Ends the connection; the other relay is told.
     pub(crate) fn disconnect(&mut self) {
         // SAFETY: an identifier with a queue pair.
         let _ = unsafe { rdma_disconnect(self.objects.id) };

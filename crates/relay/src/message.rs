@@ -1,4 +1,4 @@
-//! What the two relays say to each other, as messages of their connection.
+//! The messages that the two relays exchange on their connection.
 //!
 //! ```text
 //!   source ──── HELLO: blocks, and where they are in the destination's QEMU ────► destination
@@ -10,22 +10,22 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Of this protocol.
+/// Version of this protocol.
 pub(crate) const VERSION: u32 = 1;
 
-/// The longest message, and so the size of a buffer.
+/// Bytes of the longest message, and so of a buffer.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 10;
 
-/// What of it can be forwarded bytes.
+/// Most forwarded bytes in a message.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 1;
 
-/// Blocks that are placed; guests have one, or one a NUMA node.
+/// Most blocks that are placed; guests have one, or one a NUMA node.
 pub(crate) const BLOCKS_MAX: usize = 64;
 
-/// The longest sentence that is taken from the other one.
+/// Longest sentence that is accepted from the other relay.
 const SENTENCE_BYTES_MAX: usize = 1024;
 
-/// What the source wants.
+/// The request of the source.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Hello {
     pub(crate) version: u32,
@@ -39,16 +39,16 @@ pub(crate) struct HelloBlock {
     pub(crate) bytes: u64,
 }
 
-/// What the destination offers.
+/// The offer of the destination.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Ready {
-    /// QEMU's migration URI there.
+    /// The migration URI at which the destination's QEMU is to listen.
     pub(crate) uri: String,
-    /// As the source named them.
+    /// The blocks, in the order in which the source named them.
     pub(crate) blocks: Vec<ReadyBlock>,
 }
 
-/// Where a block is to be written.
+/// The place to which a block is to be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct ReadyBlock {
     pub(crate) address: u64,
@@ -60,11 +60,11 @@ pub(crate) struct ReadyBlock {
 pub(crate) enum Message {
     Hello(Hello),
     Ready(Ready),
-    /// For QEMU.
+    /// Bytes for QEMU.
     Bytes(Vec<u8>),
     /// QEMU will send no more.
     End,
-    /// Why it cannot go on.
+    /// Why the sender cannot go on.
     Failed(String),
 }
 
@@ -75,7 +75,7 @@ const END: u8 = 4;
 const FAILED: u8 = 5;
 
 impl Message {
-    /// As it goes over, into a buffer that has room for the longest; its length.
+    /// Writes the message into a buffer that has room for the longest, and returns its length.
     pub(crate) fn write(&self, to: &mut [u8]) -> usize {
         let json = |value: Result<Vec<u8>, serde_json::Error>| value.unwrap_or_default();
         let (kind, body) = match self {
@@ -88,7 +88,7 @@ impl Message {
         put(to, kind, &body)
     }
 
-    /// `None` if it is none of ours.
+    /// Reads a message; `None` if it is malformed.
     pub(crate) fn read(from: &[u8]) -> Option<Self> {
         let (kind, body) = from.split_first()?;
         Some(match *kind {
@@ -98,7 +98,7 @@ impl Message {
             END => Self::End,
             FAILED => {
                 let body = &body[..body.len().min(SENTENCE_BYTES_MAX)];
-                // Not what moves a terminal's cursor.
+                // Without control characters, which could move a terminal's cursor.
                 let text = String::from_utf8_lossy(body);
                 Self::Failed(text.chars().filter(|letter| !letter.is_control()).collect())
             }
@@ -107,7 +107,7 @@ impl Message {
     }
 }
 
-/// A body that is too long loses its end; none is, see `BLOCKS_MAX` and `PAYLOAD_BYTES_MAX`.
+/// Writes kind and body. A body that is too long is cut; none is, see `BLOCKS_MAX` and `PAYLOAD_BYTES_MAX`.
 fn put(to: &mut [u8], kind: u8, body: &[u8]) -> usize {
     let Some((first, rest)) = to.split_first_mut() else {
         return 0;

@@ -1,10 +1,10 @@
-//! Between a QEMU's end and the connection to the other relay, in both directions, until both have ended.
+//! Moves data between a QEMU's end and the connection to the other relay, in both directions, until both have ended.
 //!
 //! ```text
 //!   QEMU ──read──► role (the source's takes pages out) ──► queue ──► connection
 //!   QEMU ◄─write── role ◄─────────────────────────────── message ◄── connection
 //! ```
-//! One piece at a time in each direction: who is slow is waited for, and memory is bounded.
+//! One piece at a time in each direction: a slow receiver is waited for, and memory is bounded.
 
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
@@ -19,41 +19,41 @@ use crate::message::Message;
 use crate::queue::{Item, Queue, Run};
 use crate::sending::silent;
 
-/// Runs that are handed over at a time.
+/// Most runs that are handed over at a time.
 const RUNS: usize = 64;
 
-/// How long the other relay may take to hear why this one ends.
+/// How long sending the reason to the other relay may take when this one fails.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// What a side does with what passes.
+/// What a side does with the data that passes.
 pub(crate) trait Role {
-    /// Of the QEMU here, for people.
+    /// The QEMU of this side, in messages to people.
     const QEMU: &'static str;
 
-    /// A piece from QEMU: how much of it was taken into the queue.
+    /// Puts data of a piece from QEMU into the queue and returns how many bytes it took.
     fn outward(&mut self, piece: Piece<'_>, queue: &mut Queue) -> Result<usize, Failure>;
 
-    /// Whether nothing is taken from QEMU for the moment.
+    /// Whether nothing is to be read from QEMU for the moment.
     fn is_waiting(&self) -> bool {
         false
     }
 
-    /// Bytes from the other one's QEMU: what of them is for this one.
+    /// Returns those bytes from the other side's QEMU that are for this side's QEMU.
     fn inward(&mut self, bytes: Vec<u8>) -> Vec<u8> {
         bytes
     }
 
-    /// How long the other relay may be silent before it is hung up on, if that is limited.
+    /// How long the other relay may be silent before it is disconnected, if that is limited.
     fn silence(&self) -> Option<Duration> {
         None
     }
 
-    /// The other one's QEMU has hung up.
+    /// Called when the other side's QEMU has hung up.
     fn ended(&mut self) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// Where a run is, here and there.
+    /// The source and destination addresses of a run.
     fn place(&self, run: Run) -> Result<Write, Failure>;
 }
 
@@ -62,16 +62,16 @@ pub(crate) struct Pump<'a, E, R> {
     qemu: E,
     role: R,
     queue: Queue,
-    /// For QEMU.
+    /// Bytes for QEMU.
     unwritten: Vec<u8>,
     written: usize,
     qemu_ended: bool,
     peer_ended: bool,
-    /// When the other relay said something last.
+    /// When the last message of the other relay arrived.
     heard: Instant,
 }
 
-/// What passed.
+/// Counts of what passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Passed {
     /// Pages that were placed.
@@ -95,12 +95,12 @@ impl<'a, E: End, R: Role> Pump<'a, E, R> {
         }
     }
 
-    /// Until both have ended, or one fails: QEMU's socket is closed then, and the other relay told why.
+    /// Runs until both have ended, or one fails: then QEMU's socket is closed, and the other relay is told why.
     pub(crate) fn run(mut self) -> Result<Passed, Failure> {
         let outcome = self.turns();
         if let Err(why) = &outcome {
             self.qemu.shutdown(Shutdown::Both);
-            // It may be gone, and then nobody is to be told.
+            // The other relay may have gone; then nobody can be told.
             let _ = last_words(self.link, why);
         }
         outcome.map(|()| Passed {
@@ -115,14 +115,14 @@ impl<'a, E: End, R: Role> Pump<'a, E, R> {
                 Ok(true) => {}
                 Ok(false) if self.is_done() => return Ok(()),
                 Ok(false) => self.wait()?,
-                // Whoever is done first hangs up.
+                // The relay that is done first hangs up.
                 Err(_) if self.is_said() => return Ok(()),
                 Err(why) => return Err(why),
             }
         }
     }
 
-    /// Whether something went on.
+    /// Does what can be done now; whether there was anything.
     fn turn(&mut self) -> Result<bool, Failure> {
         let mut goes_on = self.link.poll()?;
         goes_on |= self.take()?;
@@ -135,7 +135,7 @@ impl<'a, E: End, R: Role> Pump<'a, E, R> {
         Ok(goes_on)
     }
 
-    /// Nothing is left to say in either direction.
+    /// Whether nothing is left to send in either direction.
     fn is_said(&self) -> bool {
         let is_written = self.written == self.unwritten.len();
         self.qemu_ended && self.peer_ended && self.queue.is_empty() && is_written
@@ -207,7 +207,7 @@ impl<'a, E: End, R: Role> Pump<'a, E, R> {
         }
     }
 
-    /// Whether QEMU is read when it has something.
+    /// Whether QEMU is to be read when it has sent something.
     fn is_reading(&self) -> bool {
         !self.qemu_ended && self.queue.is_empty() && !self.role.is_waiting()
     }
@@ -230,10 +230,10 @@ impl<'a, E: End, R: Role> Pump<'a, E, R> {
         Ok(true)
     }
 
-    /// Until something may go on.
+    /// Waits until something can go on.
     fn wait(&mut self) -> Result<(), Failure> {
         self.link.arm()?;
-        // What came before is not told.
+        // Completions from before the arming raise no notification.
         if self.link.poll()? {
             return Ok(());
         }
@@ -254,8 +254,8 @@ impl<'a, E: End, R: Role> Pump<'a, E, R> {
         Ok(())
     }
 
-    /// How long the other relay may still be silent: for ever if it has said all. It is not silent while the QEMU here has
-    /// not read what it said.
+    /// How long the other relay may still be silent: without limit if it has sent all. It does not count as silent
+    /// while the QEMU here has not read what it sent.
     fn silence_left(&mut self) -> Result<Option<Duration>, Failure> {
         let Some(silence) = self.role.silence().filter(|_| !self.peer_ended) else {
             return Ok(None);
@@ -275,7 +275,7 @@ fn hung_up<R: Role>() -> Failure {
     Failure::new(format!("{} has hung up; see its log", R::QEMU))
 }
 
-/// Waits for the connection, and for other things; whether completions came, and events.
+/// Waits for the connection and for `also`; whether completions came, and whether events did.
 pub(crate) fn wait(
     link: &Link,
     also: &[PollFd<'_>],

@@ -1,22 +1,22 @@
-//! What waits to go to the other relay, in its order: messages, and pages that are to be placed.
+//! What waits to be sent to the other relay, in order: messages, and pages that are to be placed.
 //!
 //! ```text
 //!   page, page, page ──► one run ──┐
 //!   bytes, bytes ──► one message ──┴──► as the connection has room
 //! ```
 //!
-//! The order is what makes the destination's memory complete when its QEMU reads that it is: a message behind a run arrives
-//! behind it. One piece of the stream is read at a time, so what waits is bounded by that.
+//! The order ensures that the destination's memory is complete when its QEMU reads that it is: a message behind a run
+//! arrives behind it. One piece of the stream is read at a time, which bounds what waits.
 
 use std::collections::VecDeque;
 
 use crate::message::{Message, PAYLOAD_BYTES_MAX};
 use crate::stream::{PAGE_BYTES, Page, Sink};
 
-/// The longest run, so that a few of them fit into what is under way.
+/// The longest run, short enough that a few fit into the bytes under way.
 pub(crate) const RUN_BYTES_MAX: u64 = 1 << 20;
 
-/// Pages of a block beside each other.
+/// Adjacent pages of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Run {
     pub(crate) block: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Run {
     pub(crate) bytes: u64,
 }
 
-/// What goes.
+/// An entry of the queue.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Item {
     Message(Message),
@@ -34,7 +34,7 @@ pub(crate) enum Item {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     items: VecDeque<Item>,
-    /// Pages that were placed, of zeros among them.
+    /// Pages that were placed, including pages of zeros.
     pub(crate) pages: u64,
     /// Bytes that were forwarded.
     pub(crate) forwarded: u64,
@@ -49,7 +49,7 @@ impl Queue {
         self.items.front()
     }
 
-    /// The runs at the front, so many at most.
+    /// The runs at the front, at most `most`.
     pub(crate) fn runs(&self, most: usize) -> impl Iterator<Item = Run> {
         let runs = self.items.iter().map_while(|item| match item {
             Item::Run(run) => Some(*run),
@@ -58,7 +58,7 @@ impl Queue {
         runs.take(most)
     }
 
-    /// What was taken from the front.
+    /// Removes entries that were taken from the front.
     pub(crate) fn remove(&mut self, count: usize) {
         self.items.drain(..count);
     }

@@ -1,4 +1,4 @@
-//! The relay at the destination: has QEMU's memory written, and forwards the rest of the stream to QEMU.
+//! The relay at the destination: lets QEMU's memory be written, and forwards the rest of the stream to QEMU.
 
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
@@ -17,7 +17,7 @@ use crate::queue::{Queue, Run};
 use crate::sending::{folder, next, rest};
 use crate::stream::Sink;
 
-/// A relay that waits for the source's.
+/// A relay that waits for the source's relay.
 pub struct Receiver {
     listener: Listener,
     process: u32,
@@ -26,8 +26,8 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Listens at an address of the adapter's for the QEMU of this process. A relay that has called is hung up on when it
-    /// is silent for so long.
+    /// Listens at an address of the adapter for the QEMU of this process. A connected relay is disconnected when it is
+    /// silent for this long.
     ///
     /// # Errors
     /// When the adapter or the address cannot be used.
@@ -40,7 +40,8 @@ impl Receiver {
         })
     }
 
-    /// Serves relays until one has brought a VM. One that only looks, or whose wishes cannot be met, is told to `heard`.
+    /// Serves relays until one has brought a VM. A relay that only looks, or whose request cannot be met, is reported
+    /// to `heard`.
     ///
     /// # Errors
     /// When a migration that had begun fails.
@@ -79,12 +80,12 @@ impl Receiver {
         passed.map(Some)
     }
 
-    /// When a relay that says nothing from now on is served no more.
+    /// When a relay that sends nothing from now on is disconnected.
     fn deadline(&self) -> Option<Instant> {
         Some(Instant::now() + self.silence)
     }
 
-    /// Maps and registers what the source wants to write.
+    /// Maps and registers the blocks that the source wants to write.
     fn prepare(&self, link: &mut Link) -> Result<Vec<Mapped>, Failure> {
         let hello = match next(link, self.deadline())? {
             Some(Message::Hello(hello)) => checked(hello)?,
@@ -130,11 +131,11 @@ impl Receiver {
     }
 }
 
-/// Why a relay was served no more.
+/// Why serving a relay ended.
 enum Ended {
-    /// Nothing had begun.
+    /// Before QEMU's stream began.
     Before(Failure),
-    /// QEMU's stream had begun.
+    /// After QEMU's stream began.
     Within(Failure),
 }
 
@@ -154,10 +155,10 @@ fn checked(hello: Hello) -> Result<Hello, Failure> {
     Ok(hello)
 }
 
-/// Waits for QEMU's stream, which is not taken yet; whether it came before the other one hung up.
+/// Waits for QEMU's stream, without taking it; whether it came before the other relay hung up.
 fn has_begun(link: &mut Link, deadline: Option<Instant>) -> Result<bool, Failure> {
     loop {
-        // Who hangs up may do so by ending.
+        // A relay may hang up by exiting, which makes the poll fail.
         if link.poll().is_err() || link.has_ended() {
             return Ok(false);
         }
@@ -168,7 +169,7 @@ fn has_begun(link: &mut Link, deadline: Option<Instant>) -> Result<bool, Failure
     }
 }
 
-/// What the destination does with what passes: nothing.
+/// The role of the destination: forwards everything unchanged.
 struct Destination {
     silence: Duration,
 }
@@ -181,7 +182,7 @@ impl Role for Destination {
         Ok(piece.bytes.len())
     }
 
-    /// A QEMU that sends a VM says something all the time, and the source's relay forwards it.
+    /// A QEMU that sends a VM sends something all the time, and the source's relay forwards it.
     fn silence(&self) -> Option<Duration> {
         Some(self.silence)
     }

@@ -1,8 +1,8 @@
-//! What the destination's QEMU answers on the return path, as far as one answer is waited for.
+//! Answers of the destination's QEMU on the return path, read as far as one answer is awaited.
 //!
-//! The relay asks by a PING of its own whether QEMU has read all before it. The PONG leaves the path; all else goes on.
+//! The relay asks by a PING of its own whether QEMU has read all before it. Its PONG is removed; all else is passed on.
 
-/// `MIG_CMD_PING` with a number of four bytes, as a command of the stream.
+/// `MIG_CMD_PING` with a number of four bytes, as a command in the stream.
 const PING: [u8; 5] = [8, 0, 2, 0, 4];
 
 /// `MIG_RP_MSG_PONG` and the length of its number.
@@ -11,23 +11,24 @@ const PONG: [u8; 4] = [0, 2, 0, 4];
 /// Type and length.
 const HEADER_BYTES: usize = 4;
 
-/// What QEMU does not ask by itself: it counts from 1.
+/// A number that QEMU does not use for its own pings: it counts from 1.
 const NUMBER: [u8; 4] = *b"vrdm";
 
-/// The question.
+/// The PING.
 pub(crate) fn ping() -> Vec<u8> {
     [&PING[..], &NUMBER].concat()
 }
 
-/// Reads answers until ours.
+/// Reads answers until the PONG to ours.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
-    /// Of an answer that is not complete.
+    /// Bytes of an answer that is not complete.
     held: Vec<u8>,
 }
 
 impl Replies {
-    /// Takes a piece: what of it goes on to the source, and whether our answer was in it. All behind that goes on.
+    /// Takes a piece; returns the bytes to pass to the source, and whether our PONG was in it. All behind that is
+    /// passed on.
     pub(crate) fn feed(&mut self, piece: &[u8]) -> (Vec<u8>, bool) {
         let mut passed = Vec::new();
         self.held.extend_from_slice(piece);
@@ -43,7 +44,7 @@ impl Replies {
     }
 }
 
-/// The length of the first answer, if all of it is there; with its header 64 KiB at most.
+/// The length of the first answer, if it is complete; at most 64 KiB with its header.
 fn complete(held: &[u8]) -> Option<usize> {
     let [_, _, high, low] = *held.first_chunk()?;
     let bytes = HEADER_BYTES + usize::from(u16::from_be_bytes([high, low]));

@@ -23,7 +23,7 @@ use crate::replies::{Replies, ping};
 use crate::stream::{Block, Mark, Sink, Stream};
 use crate::stream_file::{Mounter, StreamFile};
 
-/// What is to be sent.
+/// What the relay is to send.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sending {
     /// Where the other relay listens.
@@ -32,7 +32,7 @@ pub struct Sending {
     pub process: u32,
     /// The blocks of shared memory.
     pub blocks: Vec<SentBlock>,
-    /// By what a file is mounted that QEMU may write its stream into.
+    /// The program that mounts a file for QEMU to write its stream into.
     pub mounter: Mounter,
 }
 
@@ -41,31 +41,31 @@ pub struct Sending {
 pub struct SentBlock {
     /// Its name, length and pages.
     pub block: Block,
-    /// In the source's.
+    /// Its address in the source's QEMU.
     pub here: u64,
-    /// In the destination's.
+    /// Its address in the destination's QEMU.
     pub there: u64,
 }
 
-/// A relay that is connected to the other one, with all memory registered.
+/// A relay that is connected to the destination's, with all memory registered.
 pub struct Sender {
     link: Link,
     blocks: Vec<Block>,
     targets: Vec<(Region, ReadyBlock)>,
     listener: UnixListener,
-    /// Migration URIs.
+    /// Migration URIs of the source's QEMU and the destination's.
     uris: [String; 2],
     file: io::Result<StreamFile>,
-    // Fields end in their order: the connection before the memory.
+    // Fields are dropped in this order: the connection before the memory.
     _memory: Vec<Mapped>,
     _folder: TempDir,
 }
 
 impl Sender {
-    /// Connects, and has the other one check its side. Nothing is changed.
+    /// Connects, and has the other relay check its side. Nothing is changed.
     ///
     /// # Errors
-    /// With what is wrong on either side.
+    /// When something is wrong on either side.
     pub fn new(sending: &Sending) -> Result<Self, Failure> {
         if sending.blocks.is_empty() || sending.blocks.len() > BLOCKS_MAX {
             return Err(Failure::new(format!(
@@ -82,7 +82,7 @@ impl Sender {
         });
         let memory = memory.collect::<Result<Vec<_>, _>>()?;
         let mut link = Link::connect(sending.to)?;
-        // The other one registers its memory meanwhile.
+        // The other relay registers its memory meanwhile.
         link.send(&Message::Hello(hello(sending)))?;
         let regions = memory.iter().map(|it| link.register(it, false));
         let regions = regions.collect::<Result<Vec<_>, _>>()?;
@@ -101,16 +101,16 @@ impl Sender {
         })
     }
 
-    /// The migration URIs of the source's QEMU and the destination's.
+    /// The migration URIs of the source's QEMU and of the destination's.
     #[must_use]
     pub fn uris(&self) -> &[String; 2] {
         &self.uris
     }
 
-    /// The file that QEMU may write its stream into instead, with `mapped-ram` and multifd: it costs less.
+    /// The file that QEMU may write its stream into instead, with `mapped-ram` and multifd, which costs less.
     ///
     /// # Errors
-    /// When this host has no such files for us.
+    /// When this host cannot provide such a file.
     pub fn file(&self) -> Result<PathBuf, Failure> {
         let file = self.file.as_ref().map_err(|error| {
             Failure::new(format!("cannot mount a file for QEMU's stream: {error}"))
@@ -119,10 +119,10 @@ impl Sender {
             .ok_or_else(|| Failure::new("the file for QEMU's stream is not open"))
     }
 
-    /// Waits for QEMU and relays until both sides have ended.
+    /// Waits for QEMU, and relays until both sides have ended.
     ///
     /// # Errors
-    /// When either side fails. QEMU's socket or file is closed then, so that its migration fails and the VM runs on.
+    /// When either side fails. QEMU's socket or file is closed then, so that its migration fails and the VM continues.
     pub fn run(self) -> Result<Passed, Failure> {
         let Self {
             mut link,
@@ -148,10 +148,10 @@ impl Sender {
     }
 }
 
-/// A file that QEMU can write.
+/// Mounts a file that QEMU can write.
 fn stream_file(sending: &Sending) -> io::Result<StreamFile> {
     let group = fs::metadata(format!("/proc/{}", sending.process))?.gid();
-    // The kernel has no number for another group, in a user namespace of ours.
+    // In a user namespace of ours, the kernel has no number for another group.
     if !geteuid().is_root() && group != getegid().as_raw() {
         return Err(io::Error::other(format!(
             "QEMU is of group {group}; run this in that group"
@@ -160,14 +160,14 @@ fn stream_file(sending: &Sending) -> io::Result<StreamFile> {
     StreamFile::new(&sending.mounter)
 }
 
-/// What QEMU has come by.
+/// What QEMU has opened: the socket or the file.
 enum Inlet {
     Socket(SocketEnd),
     File(StreamFile),
 }
 
 impl Inlet {
-    /// Waits for it. A second stream would be one that is not read, so the other way is closed then.
+    /// Waits for QEMU. The way that it did not use is closed, since a second stream would not be read.
     fn wait(
         listener: UnixListener,
         mut file: Option<StreamFile>,
@@ -213,9 +213,10 @@ fn hello(sending: &Sending) -> Hello {
     }
 }
 
-/// What the other one says to it.
+/// Waits for the other relay's answer to the request.
 fn answer(link: &mut Link, blocks: usize) -> Result<Ready, Failure> {
-    // Who started this one ends it if that takes too long: all of the memory's pages are there afterwards.
+    // No deadline: registering makes all of the memory's pages present. The program that started this one ends it if
+    // that takes too long.
     let message = next(link, None)?.ok_or_else(|| Failure::new("the other relay has gone"))?;
     match message {
         Message::Ready(ready) if ready.blocks.len() == blocks => Ok(ready),
@@ -226,7 +227,7 @@ fn answer(link: &mut Link, blocks: usize) -> Result<Ready, Failure> {
     }
 }
 
-/// The next message; none if the other one has ended it.
+/// Waits for the next message; `None` if the other relay has ended the connection.
 pub(crate) fn next(link: &mut Link, deadline: Option<Instant>) -> Result<Option<Message>, Failure> {
     loop {
         link.poll()?;
@@ -244,7 +245,7 @@ pub(crate) fn next(link: &mut Link, deadline: Option<Instant>) -> Result<Option<
     }
 }
 
-/// Until something happens on the connection; an error behind the deadline.
+/// Waits until something happens on the connection; an error after the deadline.
 pub(crate) fn rest(link: &mut Link, deadline: Option<Instant>) -> Result<(), Failure> {
     link.arm()?;
     if link.poll()? {
@@ -257,7 +258,7 @@ pub(crate) fn rest(link: &mut Link, deadline: Option<Instant>) -> Result<(), Fai
     heed(link, &[], left)
 }
 
-/// Why a relay that waited for the other one ends.
+/// The failure of a relay that waited too long for the other one.
 pub(crate) fn silent() -> Failure {
     Failure::new("the other relay has been silent for too long")
 }
@@ -273,7 +274,7 @@ fn heed(link: &mut Link, also: &[PollFd<'_>], limit: Option<Duration>) -> Result
     Ok(())
 }
 
-/// A socket in a folder of its own, which others may not enter.
+/// A folder for a socket, which other users may not enter.
 pub(crate) fn folder() -> Result<TempDir, Failure> {
     let parent = std::env::var_os("XDG_RUNTIME_DIR").map(Into::into);
     let parent: std::path::PathBuf = parent.unwrap_or_else(std::env::temp_dir);
@@ -298,11 +299,11 @@ fn socket() -> Result<(TempDir, UnixListener, String), Failure> {
     Ok((folder, listener, uri))
 }
 
-/// What the source does with what passes.
+/// The role of the source: takes the pages out of the stream.
 struct Source {
     stream: Stream,
     targets: Vec<(Region, ReadyBlock)>,
-    /// The destination's QEMU was asked whether it has read all.
+    /// Set while the destination's QEMU is asked whether it has read all.
     asked: Option<Replies>,
 }
 

@@ -1,4 +1,4 @@
-//! QEMU's migration stream, as the source writes it: what is to be forwarded, and which pages are to be placed.
+//! QEMU's migration stream, as the source writes it: tells what is to be forwarded, and which pages are to be placed.
 //!
 //! ```text
 //!   header ─ configuration ─ commands ─ "ram" begins ─ "ram" goes on ... ─ "ram" ends ─┐
@@ -6,15 +6,16 @@
 //!                                └─ post-copy begins (discards, a package) ────────────┘
 //! ```
 //!
-//! Pages of blocks that are placed leave the stream, header and payload; all else stays in it, so that the destination reads
-//! a stream that happens to have few pages. Nothing is held but one header, so memory is bounded whatever comes. The format
-//! is that of QEMU 4 to 11 (docs/devel/migration, observed at 11.1.3): one stream, with sections' footers or without.
+//! Pages of blocks that are placed leave the stream, header and payload; all else stays in it, so that the destination
+//! reads a stream that happens to have few pages. Only one header is held, so memory is bounded whatever comes. The
+//! format is that of QEMU 4 to 11 (docs/devel/migration, observed at 11.1.3): one stream, with or without section
+//! footers.
 //!
-//! The source may write its stream into a file instead, where pages have places of their own (`mapped`): then all else is read
-//! as the stream above.
+//! The source may write its stream into a file instead, where each page has a fixed place (`mapped`): all else is then
+//! read as the stream above.
 //!
-//! It does not know where pages are, how they get there, nor what a device's state means: no length tells where that ends,
-//! so nothing behind the memory's end is looked at.
+//! The reader does not know where pages are, how they get there, nor what a device's state means: no length tells where
+//! a state ends, so nothing behind the memory's end is parsed.
 
 mod capabilities;
 mod fault;
@@ -34,20 +35,20 @@ use memory::Memory;
 /// A guest's block of memory that is placed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Block {
-    /// As QEMU calls it in the stream.
+    /// Its name in the stream.
     pub name: Vec<u8>,
     /// Its length in bytes.
     pub bytes: u64,
-    /// Bytes of the pages that it is made of on the host.
+    /// Bytes of the host's pages that it consists of.
     pub page_bytes: u64,
 }
 
 /// A page of a placed block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Page {
-    /// Which of the blocks.
+    /// Index of the block.
     pub block: usize,
-    /// Where in it.
+    /// Offset in the block.
     pub offset: u64,
     /// Whether it is all zeros.
     pub is_zero: bool,
@@ -56,39 +57,39 @@ pub struct Page {
 /// Bytes of a page in the stream.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// Who gets what comes out, in its order.
+/// Receives the outputs of the stream, in order.
 pub trait Sink {
-    /// For the destination's QEMU.
+    /// Takes bytes for the destination's QEMU.
     fn forward(&mut self, bytes: &[u8]);
-    /// To be placed.
+    /// Takes a page to be placed.
     fn page(&mut self, page: Page);
 }
 
-/// What the stream has come to.
+/// A point that the stream has reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mark {
-    /// Post-copy was announced: the destination gives all its memory away when it reads that, which it must have done before
+    /// Post-copy was announced. The destination discards all its memory when it reads that, which must be done before
     /// anything is placed.
     Advised,
-    /// Nothing is placed any more.
+    /// No more pages are placed.
     Through,
 }
 
-/// What became of a piece of the stream.
+/// The result of feeding a piece of the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fed {
-    /// How much of it was taken: all, unless there is a mark.
+    /// Bytes that were taken: all, unless there is a mark.
     pub taken: usize,
-    /// What is behind the bytes that were taken.
+    /// The mark behind the bytes that were taken.
     pub mark: Option<Mark>,
 }
 
-/// Where reading is.
+/// The position in the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// At a header, of which some bytes may be held.
     At(Kind),
-    /// In bytes that have no meaning here.
+    /// In bytes that are not parsed.
     In {
         left: u64,
         is_forwarded: bool,
@@ -96,32 +97,32 @@ enum State {
     },
     /// Behind the announcement of post-copy.
     Advised,
-    /// Behind all that is looked at.
+    /// Behind all that is parsed.
     Through,
 }
 
-/// Reads it.
+/// A reader of the stream.
 #[derive(Debug)]
 pub struct Stream {
     state: State,
-    /// Of the header that is not complete.
+    /// Bytes of the header that is not complete.
     held: Vec<u8>,
     memory: Memory,
     capabilities: Capabilities,
-    /// The memory's section, by its number.
+    /// The number of the memory's section.
     section: Option<u32>,
-    /// Whether the part of the memory that is read is the last one.
+    /// Whether the part of the memory that is being read is the last one.
     is_last: bool,
 }
 
 impl Stream {
-    /// At its beginning, with the blocks that are placed.
+    /// A reader at the stream's beginning, with the blocks that are placed.
     #[must_use]
     pub fn new(placed: Vec<Block>) -> Self {
         Self::of(Memory::new(placed), Capabilities::default())
     }
 
-    /// The same of one that is written into a file (the capability `mapped-ram`), see [`Stream::write`].
+    /// A reader of a stream that is written into a file (the capability `mapped-ram`), see [`Stream::write`].
     #[must_use]
     pub fn of_file(placed: Vec<Block>) -> Self {
         Self::of(Memory::of_file(placed), Capabilities::of_file())
@@ -138,16 +139,16 @@ impl Stream {
         }
     }
 
-    /// Whether all is forwarded from here.
+    /// Whether everything from here on is forwarded.
     #[must_use]
     pub fn is_through(&self) -> bool {
         self.state == State::Through
     }
 
-    /// Takes a piece, to its end or to the next mark.
+    /// Takes a piece, up to its end or to the next mark.
     ///
     /// # Errors
-    /// When it is none, or has what cannot be placed. It must not go on then.
+    /// When it is no such stream, or has what cannot be placed. The reader must not be used after that.
     pub fn feed(&mut self, piece: &[u8], sink: &mut impl Sink) -> Result<Fed, Fault> {
         let mut rest = piece;
         while !rest.is_empty() {
@@ -188,8 +189,8 @@ impl Stream {
         })
     }
 
-    /// Takes what was written into the file at an offset. Bytes that are no page's go on from those before, wherever they are:
-    /// QEMU skips the places of pages.
+    /// Takes bytes that were written into the file at an offset. Bytes that do not belong to a page continue the
+    /// previous ones, at any offset: QEMU skips the places of pages.
     ///
     /// # Errors
     /// As [`Stream::feed`].
@@ -212,7 +213,7 @@ impl Stream {
         Ok(())
     }
 
-    /// What was come to just now.
+    /// The mark that was just reached.
     fn mark(&self, before: State) -> Option<Mark> {
         match self.state {
             State::Advised => Some(Mark::Advised),
@@ -231,12 +232,12 @@ impl Stream {
         let missing = wanted.saturating_sub(self.held.len());
         let (now, later) = rest.split_at(rest.len().min(missing));
         self.held.extend_from_slice(now);
-        // What is there may tell that there is more.
+        // The bytes held may tell that the header is longer.
         if self.held.len() == self.wanted(kind)? {
             let held = std::mem::take(&mut self.held);
             self.state = self.complete(kind, &held, sink)?;
             if self.state == State::At(Kind::Section) && kind == Kind::Detail {
-                // No detail, but the next section.
+                // This is no detail, but the next section.
                 self.held = held;
                 return Ok(later);
             }
@@ -246,7 +247,7 @@ impl Stream {
         Ok(later)
     }
 
-    /// Bytes of a header, as far as those that are held tell.
+    /// Length of the header, as far as the bytes held tell.
     fn wanted(&self, kind: Kind) -> Result<usize, Fault> {
         match kind {
             Kind::Page => Memory::page_header_bytes(&self.held),
@@ -255,7 +256,7 @@ impl Stream {
         }
     }
 
-    /// A header is there; what comes behind it.
+    /// Handles a complete header and returns the state behind it.
     fn complete(&mut self, kind: Kind, held: &[u8], sink: &mut impl Sink) -> Result<State, Fault> {
         match kind {
             Kind::Page => return self.memory.page(held, self.is_last, sink),
@@ -285,7 +286,7 @@ impl Stream {
                 State::pass(bytes, true, Kind::Detail)
             }
             Header::Command { bytes, is_advice } => {
-                // Without a body it is of other things than memory.
+                // Without a body, the announcement is about other things than memory.
                 if is_advice && bytes > 0 {
                     self.memory.expect_post_copy();
                     State::At(Kind::Advice { bytes })
@@ -321,7 +322,7 @@ impl Stream {
 }
 
 impl State {
-    /// So many bytes, if any, and what comes behind them.
+    /// The state for passing over bytes, if any, and then reading a header.
     fn pass(left: u64, is_forwarded: bool, then: Kind) -> Self {
         match left {
             0 => Self::At(then),

@@ -1,14 +1,14 @@
-//! A file that the source's QEMU writes its stream into, and which this relay serves (FUSE).
+//! A file that the source's QEMU writes its stream into, served by this relay (FUSE).
 //!
 //! ```text
 //!   QEMU's threads ── write(page, offset) ──► kernel ──► request ──► relay: notes the page, answers
 //! ```
 //!
-//! A socket takes a page's bytes in and gives them out again, one page after the other, by one thread at each end. Of a file QEMU
-//! writes half a MiB at a time, beside its search for the next pages, and the kernel copies it once. Nothing is stored: a page is
-//! read from the guest's memory afterwards, as with a socket.
+//! A socket copies a page's bytes in and out again, one page after the other, by one thread at each end. Into a file
+//! QEMU writes half a MiB at a time, beside its search for the next pages, and the kernel copies it once. Nothing is
+//! stored: a page is read from the guest's memory afterwards, as with a socket.
 //!
-//! It serves requests and does not know what is written.
+//! This module serves requests and does not know what is written.
 
 mod mount;
 mod request;
@@ -36,13 +36,13 @@ use request::{
 /// How long the kernel may take to open the file.
 const OPEN_LIMIT: Duration = Duration::from_secs(5);
 
-/// Between two looks whether it is open.
+/// Interval at which opening is checked.
 const LOOK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 1_000_000,
 };
 
-/// A request to write that has not been answered.
+/// A write request that has not been answered.
 #[derive(Clone, Copy)]
 struct Writing {
     number: u64,
@@ -50,8 +50,8 @@ struct Writing {
     bytes: usize,
 }
 
-/// Where the kernel puts a request. The data of a write begin at a page, as QEMU's pages do: the kernel copies page by page, and would
-/// copy each in two parts otherwise.
+/// The buffer for requests of the kernel. The data of a write begin at a page boundary, as QEMU's pages do: the kernel
+/// copies page by page, and would otherwise copy each in two parts.
 struct RequestBuffer {
     memory: Vec<u8>,
     start: usize,
@@ -77,21 +77,21 @@ impl RequestBuffer {
     }
 }
 
-/// The file, served here.
+/// The file and the state of serving it.
 pub(crate) struct StreamFile {
     device: File,
     request: RequestBuffer,
     writing: Option<Writing>,
-    /// Of who opens it next.
+    /// Handle for the next open.
     next_handle: u64,
-    /// Who writes it: QEMU.
+    /// Handle of the writer: QEMU.
     writer: Option<u64>,
-    /// By this descriptor others open it.
+    /// Our descriptor of the file, through which others open it.
     own: Option<File>,
 }
 
 impl StreamFile {
-    /// Mounts it, and opens it once.
+    /// Mounts the file, and opens it once.
     pub(crate) fn new(mounter: &Mounter) -> io::Result<Self> {
         let made = mounter.run()?;
         ioctl_fionbio(&made.device, true)?;
@@ -106,10 +106,11 @@ impl StreamFile {
         let path = format!("/proc/self/fd/{}", made.mount.as_raw_fd());
         let (tell, told) = channel();
         thread::spawn(move || {
-            // This waits for answers of the other thread.
+            // The open waits for answers of the other thread.
             let opened = File::options().write(true).open(path);
-            // A kernel without `FOPEN_NOFLUSH` asks at the first close, and hears that it need not ask. If that were at the end of
-            // this process, nobody would answer, and the process would wait for itself.
+            // A kernel without `FOPEN_NOFLUSH` sends a flush at the first close, and learns that it need not send
+            // another. If that close were at the end of this process, nothing would answer, and the process would wait
+            // for itself.
             let opened = opened.and_then(|file| file.try_clone().map(drop).map(|()| file));
             drop(made.mount);
             let _ = tell.send(opened);
@@ -127,7 +128,7 @@ impl StreamFile {
         Ok(file)
     }
 
-    /// Where QEMU's user opens it, for as long as it is served.
+    /// The path by which QEMU's user opens the file, as long as it is served.
     pub(crate) fn path(&self) -> Option<PathBuf> {
         let own = self.own.as_ref()?;
         let process = std::process::id();
@@ -136,13 +137,13 @@ impl StreamFile {
 
     fn answer(&mut self, number: u64, outcome: Result<&[u8], Errno>) -> io::Result<()> {
         match self.device.write_all(&answer(number, outcome)) {
-            // Whoever asked has been killed.
+            // The process that asked has been killed.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             answered => answered,
         }
     }
 
-    /// One request.
+    /// Serves one request.
     fn serve(&mut self, request: Request) -> io::Result<Arrival> {
         let number = request.number;
         match request.asked {
@@ -189,7 +190,7 @@ impl End for StreamFile {
             let length = match self.device.read(self.request.room()) {
                 Ok(length) => length,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Arrival::Nothing),
-                // A request that was taken back.
+                // The kernel withdrew the request.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
@@ -210,7 +211,7 @@ impl End for StreamFile {
         }
     }
 
-    /// A request is taken as a whole.
+    /// A write request is taken as a whole.
     fn take(&mut self, _bytes: usize) -> io::Result<()> {
         match self.writing.take() {
             Some(it) => self.answer(it.number, Ok(&written(it.bytes))),
@@ -224,7 +225,7 @@ impl End for StreamFile {
 
     fn shutdown(&mut self, how: Shutdown) {
         if let Some(it) = self.writing.take_if(|_| how == Shutdown::Both) {
-            // Others end when the device is closed.
+            // Other requests end when the device is closed.
             let _ = self.answer(it.number, Err(Errno::IO));
         }
     }
@@ -236,7 +237,7 @@ mod tests {
 
     use super::*;
 
-    /// How long the kernel may take for anything.
+    /// Longest wait for the kernel.
     const PATIENCE: Timespec = Timespec {
         tv_sec: 10,
         tv_nsec: 0,
@@ -250,7 +251,7 @@ mod tests {
 
     fn file() -> StreamFile {
         let test = std::env::current_exe().unwrap();
-        // Threads keep the mounter from making namespaces of its own, and a test has some.
+        // A process with threads cannot enter namespaces, and a test has threads.
         let enter = match geteuid().is_root() {
             true => "",
             false => "unshare --user --map-root-user --mount",
@@ -266,7 +267,7 @@ mod tests {
         StreamFile::new(&mounter).unwrap()
     }
 
-    /// The next piece or the end; an error if neither comes.
+    /// Waits for the next piece or the end; fails if neither comes.
     fn arrival(file: &mut StreamFile) -> Arrival {
         loop {
             match file.read().unwrap() {
@@ -326,7 +327,7 @@ mod tests {
         let writer = thread::spawn(move || {
             let opened = File::options().write(true).open(path).unwrap();
             let failed = opened.write_all_at(b"lost", 0).unwrap_err();
-            // As QEMU, which aborts if this fails.
+            // QEMU aborts if its close fails.
             (failed.raw_os_error(), close(opened))
         });
         assert_eq!(arrival(&mut file), Arrival::Piece);
@@ -336,7 +337,7 @@ mod tests {
         assert_eq!(closed, 0);
     }
 
-    /// What `close` says, which a file's end does not tell.
+    /// Returns the result of `close`, which dropping a file hides.
     fn close(file: File) -> i32 {
         // SAFETY: the descriptor is owned here, and nobody uses it afterwards.
         unsafe { libc::close(std::os::fd::IntoRawFd::into_raw_fd(file)) }

@@ -1,4 +1,4 @@
-//! What there is to measure: one row of an experiment's table.
+//! Cells to measure: one row of an experiment's table each.
 
 use std::fmt;
 
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 use crate::key::CellKey;
 use crate::tool::Tool;
 
-/// Where the programs run.
+/// The place of the programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Endpoint {
-    /// As processes of the host.
+    /// Processes of the host.
     Process,
-    /// In containers: the guests' root file system, their own processes and network.
+    /// Containers with the guests' root file system, their own processes and network.
     Container,
-    /// In virtual machines.
+    /// Virtual machines.
     Vm,
 }
 
-/// What carries their messages.
+/// The transport of their messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
@@ -29,56 +29,56 @@ pub enum Transport {
     Rxe,
     /// The kernels' TCP.
     Tcp,
-    /// A whole RDMA adapter of the host's in each guest.
+    /// A whole RDMA adapter of the host in each guest.
     Passthrough,
     /// A virtual function of an RDMA adapter in each guest.
     Sriov,
-    /// Software RoCE over an Ethernet function of the host's in each guest.
+    /// Software RoCE over an Ethernet function of the host in each guest.
     RxeSriov,
     /// The host's own RDMA adapter.
     Hca,
 }
 
-/// How far apart they are.
+/// The hosts of the two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// Both sides on one host.
+    /// One host for both sides.
     OneHost,
-    /// A host each: network namespaces joined by a veth pair.
+    /// A host for each side: network namespaces joined by a veth pair.
     TwoHosts,
 }
 
-/// How a program learns of completions.
+/// The way in which a program learns of completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Completion {
-    /// It looks.
+    /// It polls.
     Polling,
-    /// It sleeps until it is told.
+    /// It sleeps until it is notified.
     Events,
 }
 
-/// Between whom, over what.
+/// The places of the programs and what is between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Setting {
-    /// Where the programs run.
+    /// The place of the programs.
     pub endpoint: Endpoint,
-    /// What carries their messages.
+    /// The transport of their messages.
     pub transport: Transport,
-    /// How far apart they are.
+    /// The hosts of the two sides.
     pub placement: Placement,
     /// Groups that do the same at the same time, each in a port group of its own.
     pub tenants: u8,
     /// Guests of each tenant, or sides of its processes.
     #[serde(default = "pair")]
     pub nodes: u8,
-    /// Of each guest; of processes, those of a side.
+    /// Processors of each guest; with processes, those of a side.
     #[serde(default = "one")]
     pub processors: u8,
 }
 
-/// In results from before there were more.
+/// The value in results from before there could be more.
 const fn pair() -> u8 {
     2
 }
@@ -88,7 +88,7 @@ const fn one() -> u8 {
 }
 
 impl Setting {
-    /// One pair of one host.
+    /// A setting with one pair on one host.
     #[must_use]
     pub const fn new(endpoint: Endpoint, transport: Transport) -> Self {
         Self {
@@ -110,13 +110,13 @@ impl Setting {
         }
     }
 
-    /// The same by several pairs at once.
+    /// The same with several pairs at once.
     #[must_use]
     pub const fn tenants(self, tenants: u8) -> Self {
         Self { tenants, ..self }
     }
 
-    /// The same spread over so many nodes of so many processors.
+    /// The same with this number of nodes, and of processors each.
     #[must_use]
     pub const fn spread(self, nodes: u8, processors: u8) -> Self {
         Self {
@@ -179,7 +179,7 @@ impl fmt::Display for Setting {
     }
 }
 
-/// A figure's unit, hence which end of the scale is good.
+/// A figure's unit, which decides whether less is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     /// Microseconds; half the round trip for send and write, the whole for read.
@@ -206,19 +206,19 @@ pub enum Unit {
     /// Memory pages a second.
     #[serde(rename = "pages/s")]
     Pages,
-    /// Hundredths.
+    /// Percent.
     #[serde(rename = "%")]
     Percent,
     /// Traversed edges a second, in 10^6 (Graph500).
     #[serde(rename = "MTEPS")]
     MegaEdges,
-    /// Things that were counted.
+    /// A count.
     #[serde(rename = "count")]
     Count,
 }
 
 impl Unit {
-    /// As it is printed.
+    /// The unit as it is printed.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -243,16 +243,16 @@ impl Unit {
     }
 }
 
-/// How a cell comes to its figures.
+/// The source of a cell's figures.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
-    /// A tool is run.
+    /// A tool that is run.
     Run(Setting, Tool),
-    /// From figures of other cells, which have to be there first.
+    /// Figures of other cells, which must be measured first.
     Derived(Derivation),
-    /// OpenFOAM with so many ranks.
+    /// OpenFOAM with this number of ranks.
     Ranks(u32),
-    /// Nothing here can measure it.
+    /// Nothing here can measure it; this is the reason.
     Never(&'static str),
 }
 
@@ -261,21 +261,21 @@ pub enum Work {
 pub enum Derivation {
     /// The largest of a measure's figures, in Gb/s.
     Peak(&'static str),
-    /// Smallest size that reaches half of the largest figure.
+    /// The smallest size that reaches half of the largest figure.
     HalfPower(&'static str),
-    /// What `virtual` takes longer than `native` at each size.
+    /// The additional time of `virtual` over `native` at each size.
     Overhead(&'static str),
-    /// How much less than `tcp` it takes, in percent: of a measure's one figure.
+    /// The saving against `tcp`, in percent: of a measure's single figure.
     Saving(&'static str),
 }
 
-/// One row.
+/// A row of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
     /// Its name.
     pub key: CellKey,
-    /// Of its figures.
+    /// Unit of its figures.
     pub unit: Unit,
-    /// How it comes to them.
+    /// Source of its figures.
     pub work: Work,
 }

@@ -12,7 +12,7 @@ use crate::samples::Samples;
 /// Two runs.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
-    /// What makes absolute figures no match, if anything.
+    /// Differences that make absolute figures incomparable, if any.
     pub warnings: Vec<String>,
     /// Figures that both have, in the tables' order.
     pub rows: Vec<Row>,
@@ -20,24 +20,24 @@ pub struct Comparison {
     pub only_in: [Vec<Key>; 2],
 }
 
-/// A figure of both.
+/// A figure that both runs have.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
     /// Its name.
     pub key: Key,
-    /// Of both medians.
+    /// Unit of both medians.
     pub unit: Unit,
     /// Medians of the first and the second.
     pub medians: [f64; 2],
-    /// The second by the first.
+    /// The second median divided by the first.
     pub ratio: f64,
-    /// Whether the repetitions of the two overlap, so that the difference may be none.
+    /// Whether the repetitions of the two overlap, so that there may be no difference.
     pub within_spread: bool,
 }
 
 type Entry<'a> = (Key, Unit, &'a Samples);
 
-/// Compares what both have.
+/// Compares the figures of two runs.
 #[must_use]
 pub fn compare(a: &Results, b: &Results) -> Comparison {
     let (first, second) = (entries(a), entries(b));

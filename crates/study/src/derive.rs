@@ -1,4 +1,4 @@
-//! Figures that are computed from figures.
+//! Figures that are computed from other figures.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ const MEGABITS: f64 = 8.0;
 /// Medians by size.
 type Curve = BTreeMap<u64, f64>;
 
-/// Computes a cell from those that were measured. Anything but a computed cell gives `None`.
+/// Computes a cell from measured ones; `None` for a cell that is not computed.
 #[must_use]
 pub fn derived(cell: &Cell, measured: &[CellRecord]) -> Option<CellRecord> {
     let Work::Derived(derivation) = cell.work else {
@@ -77,7 +77,7 @@ fn peak(curve: &Curve) -> Option<f64> {
     curve.values().copied().max_by(f64::total_cmp)
 }
 
-/// Between two sizes of the curve on a straight line in the logarithm of the size.
+/// The size at which half the peak is reached: between two sizes, interpolated linearly in the logarithm of the size.
 fn half_power(curve: &Curve) -> Option<f64> {
     let half = peak(curve)? / 2.0;
     let mut below: Option<(f64, f64)> = None;

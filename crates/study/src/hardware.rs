@@ -1,12 +1,12 @@
-//! What this machine's hardware allows of the transports that need an adapter or an IOMMU, and how guests get it.
+//! Which transports that need an adapter or an IOMMU this machine's hardware permits, and how guests get that hardware.
 //!
 //! ```text
 //!   offer(transport) --a sentence--> the cell's reason
 //!                    --Offer--> lend: virtual functions, vfio-pci --> guests --dropped--> as it was before
 //! ```
 //!
-//! Nothing is taken that the host's network hangs on, and nothing that shares an IOMMU group with something else.
-//! Whether the two functions reach each other is the installer's: virtual functions of one card do.
+//! No function is taken that the host's network depends on, or that shares an IOMMU group with something else. Whether
+//! the two functions reach each other is up to the installer: virtual functions of one card do.
 
 mod card;
 mod loan;
@@ -25,10 +25,10 @@ use loan::LENDER;
 pub use offer::{Lease, Offer};
 pub use tree::{Kernel, PciAddress, Running, Tree};
 
-/// Its solver of the cavity.
+/// OpenFOAM's solver of the cavity.
 const OPENFOAM: &str = "icoFoam";
 
-/// Where Linux tells.
+/// The files in which Linux describes the hardware.
 #[derive(Debug, Clone)]
 pub struct Hardware {
     tree: Tree,
@@ -43,7 +43,7 @@ impl Default for Hardware {
 }
 
 impl Hardware {
-    /// A machine elsewhere, asked by root or by somebody else.
+    /// The hardware described below another root, seen by root or by an ordinary user.
     #[must_use]
     pub fn at(tree: Tree, is_root: bool) -> Self {
         Self { tree, is_root }
@@ -61,7 +61,7 @@ impl Hardware {
         }
     }
 
-    /// The host's own RDMA adapter of hardware: rxe and its like belong to no PCI function.
+    /// The host's own RDMA adapter, if it is hardware: rxe and the like belong to no PCI function.
     fn rdma_device(&self) -> Result<String, String> {
         let folder = self.tree.path("sys/class/infiniband");
         let names = self.tree.names(&folder);
@@ -71,10 +71,10 @@ impl Hardware {
         found.ok_or_else(|| "this machine has no RDMA adapter".to_owned())
     }
 
-    /// What could be lent to two guests, or why nothing.
+    /// The functions that could be lent to two guests, or the reason why none can.
     ///
     /// # Errors
-    /// One sentence.
+    /// With the reason, as one sentence.
     pub fn offer(&self, transport: Transport) -> Result<Offer, String> {
         let tree = &self.tree;
         let all = cards(tree);
@@ -119,16 +119,16 @@ impl Hardware {
         Ok(offer)
     }
 
-    /// Gives two guests what the offer names; the host has it back when the lease is dropped.
+    /// Lends two guests the offered functions; the host gets them back when the lease is dropped.
     ///
     /// # Errors
-    /// When there is nothing, or the kernel refuses.
+    /// When there is nothing to lend, or the kernel refuses.
     pub fn lend(&self, transport: Transport) -> Result<Lease> {
         let offer = self.offer(transport).map_err(|reason| anyhow!(reason))?;
         offer.take(&self.tree)
     }
 
-    /// Checks that guests whose modules lie in a folder have a driver for a function.
+    /// Checks that guests whose modules are in a folder have a driver for a function.
     ///
     /// # Errors
     /// When they have none.
@@ -144,7 +144,7 @@ impl Hardware {
         bail!("the guests' kernel has no driver for {address} ({alias})")
     }
 
-    /// Why OpenFOAM with so many ranks cannot run here, as one sentence.
+    /// Why OpenFOAM with this number of ranks cannot run here, as one sentence.
     #[must_use]
     pub fn too_small(&self, ranks: u32, cores: usize) -> String {
         let installed = env::split_paths(&env::var_os("PATH").unwrap_or_default())
@@ -166,7 +166,7 @@ fn listed(cards: &[Card]) -> String {
     names.join(", ")
 }
 
-/// A module's pattern, whose stars stand for anything.
+/// Whether an alias matches a module's pattern, in which a star stands for anything.
 fn matches(pattern: &str, alias: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a figure is called: `study/measure/configuration/size`.
+//! Names of figures: `study/measure/configuration/size`.
 //!
 //! ```text
 //!  s0/send-lat-polling/virtual/64      s1/mpi-send/host-tcp-four/1GB.2     s4/write-lat/F/2
@@ -38,7 +38,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Longest part of a key; file names are made of three.
+/// Longest part of a key; file names consist of three parts.
 const PART_MAX: usize = 48;
 
 /// One of the five studies.
@@ -58,10 +58,10 @@ pub enum Study {
 }
 
 impl Study {
-    /// All of them in order.
+    /// All studies, in order.
     pub const ALL: [Self; 5] = [Self::S0, Self::S1, Self::S2, Self::S3, Self::S4];
 
-    /// As it is written in keys and on the command line.
+    /// The name in keys and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -89,30 +89,30 @@ impl FromStr for Study {
     }
 }
 
-/// What one run of a tool measures: the figures of a cell differ by size alone.
+/// The key of one run of a tool: the figures of a cell differ only by size.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CellKey {
     /// The study.
     pub study: Study,
     /// What is measured.
     pub measure: String,
-    /// Between whom, over what.
+    /// The setting.
     pub configuration: String,
 }
 
-/// One figure.
+/// The key of one figure.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// The run.
+    /// The cell.
     pub cell: CellKey,
     /// Bytes, or the point of a measure that has no size.
     pub size: String,
 }
 
-/// A name that is none.
+/// A text that is no key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// No such study.
+    /// An unknown study.
     #[error("there is no study {0:?}; there are s0, s1, s2, s3 and s4")]
     Study(String),
     /// Too few or too many parts, or an odd character.
@@ -121,7 +121,7 @@ pub enum KeyError {
 }
 
 impl CellKey {
-    /// A cell of the tables.
+    /// The key of a cell.
     #[must_use]
     pub fn new(study: Study, measure: &str, configuration: &str) -> Self {
         Self {
@@ -131,7 +131,7 @@ impl CellKey {
         }
     }
 
-    /// One figure of it.
+    /// The key of one figure of the cell.
     #[must_use]
     pub fn at(&self, size: impl Into<String>) -> Key {
         Key {
@@ -180,7 +180,8 @@ impl FromStr for Key {
     }
 }
 
-/// Keys become file names, so they hold nothing that a file system or a shell would read.
+/// Whether a text can be a part. Keys become file names, so they have no characters that a file system or a shell
+/// interprets.
 fn is_part(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     !text.is_empty()
@@ -189,7 +190,7 @@ fn is_part(text: &str) -> bool {
         && text.bytes().all(allowed)
 }
 
-/// As text, which is what JSON's objects take as keys.
+/// Serializes keys as text, which JSON's objects need.
 macro_rules! as_text {
     ($($kind:ty),*) => {$(
         impl Serialize for $kind {

@@ -5,9 +5,9 @@
 //!  table of published numbers ------------------------------same Key------------> report
 //! ```
 //!
-//! A [`Key`](key::Key) names one figure; a published number and ours belong together when their keys are equal.
-//! `vrdma-study` is its command line, which `vrdma study` starts.
-//! The room starts other programs' tools and reads what they print. It knows nothing of the engine.
+//! A [`Key`](key::Key) names one figure; a published number and ours correspond when their keys are equal.
+//! `vrdma-study` is its command line, which `vrdma study` starts. The room starts other programs' tools and parses
+//! their output. It knows nothing of the engine.
 
 #![forbid(unsafe_code)]
 
@@ -48,48 +48,47 @@ use room::Room;
 use run::{End, Runner, Watch};
 use stage::{Programs, Stages};
 
-/// What to measure.
+/// Options of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Studies, measures or cells; all without one.
+    /// Studies, measures or cells; all if empty.
     pub names: Vec<String>,
-    /// [`Scale::Short`].
+    /// Whether the scale is [`Scale::Short`].
     pub short: bool,
-    /// Instead of the scale's.
+    /// Number of repetitions, instead of the scale's.
     pub repetitions: Option<u32>,
-    /// Where the results go.
+    /// Folder of the results.
     pub folder: Folder,
     /// Our `libibverbs.so.1`.
     pub library: PathBuf,
-    /// After which no turn begins.
+    /// Time after which no turn begins.
     pub time: Option<Duration>,
 }
 
-/// What came of a run.
+/// Outcome of a run.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// How it ended.
     pub end: End,
-    /// In the folder, also from earlier.
+    /// Cells in the folder, including earlier ones.
     pub cells: usize,
-    /// Without a figure, though something was run.
+    /// Cells without a figure, though they were run.
     pub failed: Vec<String>,
 }
 
-/// A cell in words.
+/// Description of a cell.
 #[derive(Debug, Clone, Serialize)]
 pub struct Listed {
     /// Its name.
     pub cell: String,
-    /// How it comes to its figures.
+    /// Source of its figures.
     pub how: String,
 }
 
-/// Measures; `stop` ends the run after the present turn.
+/// Runs the measurements; `stop` ends the run after the present turn.
 ///
 /// # Errors
-/// For an unknown name, a folder that cannot be used, a guest image that does not build. A cell that fails is
-/// no error.
+/// For an unknown name, a folder that cannot be used, a guest image that does not build. A cell that fails is no error.
 pub fn run(options: &Options, stop: &AtomicBool) -> Result<Outcome> {
     let cells = in_running_order(chosen(&options.names)?);
     let scale = if options.short {
@@ -133,7 +132,7 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<Outcome> {
     })
 }
 
-/// The cells that names choose.
+/// The cells that names select.
 ///
 /// # Errors
 /// For an unknown name.

@@ -1,4 +1,4 @@
-//! What the figures were measured on, and whether it had something else to do.
+//! The machine that the figures were measured on, and whether it was busy with other things.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use vrdma_lab::image::{Accelerator, Image, qemu};
 
-/// Above this share of its processors at work a machine has something else to do.
+/// Share of busy processors above which the machine is busy with other things.
 pub const BUSY_SHARE: f64 = 0.3;
 
 /// How long the processors are watched before a turn.
@@ -17,23 +17,23 @@ const WATCHED: Duration = Duration::from_millis(250);
 /// Facts about host and guests.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Processors.
+    /// Number of processors.
     pub cores: usize,
     /// Their name.
     pub processor: String,
-    /// In GiB.
+    /// Memory in GiB.
     pub memory_gib: u64,
-    /// The host's.
+    /// The host's kernel.
     pub kernel: String,
     /// `kvm` or `tcg`, or what the lab calls them.
     pub accelerator: String,
-    /// Its version.
+    /// QEMU's version.
     pub qemu: String,
-    /// Of the image.
+    /// The kernel of the image.
     pub guest_kernel: String,
-    /// Of vrdma.
+    /// Version of vrdma.
     pub vrdma: String,
-    /// Of the tools on the host: name and version.
+    /// Tools on the host: name and version.
     pub tools: Vec<(String, String)>,
 }
 
@@ -41,7 +41,7 @@ pub struct Machine {
 const PACKAGES: &[&str] = &["perftest", "qperf", "openmpi-bin", "libibverbs1"];
 
 impl Machine {
-    /// This one.
+    /// Examines this machine.
     ///
     /// # Errors
     /// When QEMU does not start.
@@ -59,7 +59,7 @@ impl Machine {
         })
     }
 
-    /// What makes figures of the other one no match for those of this one.
+    /// The first difference that makes figures of the other machine incomparable with this one's.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Option<String> {
         let facts = [
@@ -102,13 +102,13 @@ impl fmt::Display for Machine {
     }
 }
 
-/// Processors of this machine.
+/// Number of processors of this machine.
 #[must_use]
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Share of the processors that works for a moment, from 0 to 1; what the hypervisor above takes counts too.
+/// Share of the processors that is busy for a moment, from 0 to 1; time that the hypervisor takes counts too.
 #[must_use]
 pub fn busy_share() -> f64 {
     let before = ticks();
@@ -116,7 +116,7 @@ pub fn busy_share() -> f64 {
     share(before, ticks())
 }
 
-/// All ticks and idle ones.
+/// All ticks and the idle ones.
 fn ticks() -> (u64, u64) {
     parse_ticks(&read("/proc/stat"))
 }
@@ -161,7 +161,7 @@ fn memory_gib() -> u64 {
     kib.unwrap_or(0) >> 20
 }
 
-/// Memory that programs could have without swapping, in MiB.
+/// Memory that programs could use without swapping, in MiB.
 #[must_use]
 pub fn available_mib() -> u64 {
     meminfo_kib(&read("/proc/meminfo"), "MemAvailable:") >> 10
@@ -173,7 +173,7 @@ fn meminfo_kib(info: &str, name: &str) -> u64 {
     kib.unwrap_or(0)
 }
 
-/// `QEMU emulator version 11.0.0 (Debian ...)`
+/// Parses `QEMU emulator version 11.0.0 (Debian ...)`.
 fn qemu_version(image: &Image) -> Result<String> {
     let output = qemu(image)
         .arg("--version")
@@ -187,7 +187,7 @@ fn qemu_version(image: &Image) -> Result<String> {
     Ok(version.to_owned())
 }
 
-/// The image has modules for one kernel.
+/// The kernel of the image, which has modules for one kernel.
 fn guest_kernel(image: &Image) -> String {
     let names = fs::read_dir(image.root("lib/modules"))
         .into_iter()
@@ -199,7 +199,7 @@ fn guest_kernel(image: &Image) -> String {
     names.join(" ")
 }
 
-/// What dpkg knows; on other systems nothing.
+/// The versions that dpkg knows; none on other systems.
 fn tools() -> Vec<(String, String)> {
     let ask = |package: &&str| {
         let mut dpkg = std::process::Command::new("dpkg-query");

@@ -1,4 +1,4 @@
-//! Which cells a run has, chosen by name from the tables.
+//! The cells of a run, selected by name from the tables.
 
 use std::str::FromStr;
 
@@ -8,18 +8,18 @@ use crate::cell::{Cell, Derivation, Work};
 use crate::key::{CellKey, Study};
 use crate::tables;
 
-/// How much of everything.
+/// The extent of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
-    /// As much as makes a figure steady.
+    /// Enough of everything for stable figures.
     Full,
-    /// A look at everything: fewer messages, fewer repetitions, smaller files.
+    /// A little of everything: fewer messages, fewer repetitions, smaller files.
     Short,
 }
 
 impl Scale {
-    /// How often each cell is measured unless somebody says otherwise.
+    /// Default number of repetitions of each cell.
     #[must_use]
     pub const fn repetitions(self) -> u32 {
         match self {
@@ -34,19 +34,20 @@ impl Scale {
 #[error("there is no study and no cell {0:?}; `vrdma study list` names them")]
 pub struct Unknown(String);
 
-/// What a name chooses.
+/// The cells that a name selects.
 enum Choice {
     Study(Study),
     Measure(String),
     Cell(CellKey),
 }
 
-/// The cells that the names choose, in the tables' order, and those that they are computed from.
+/// The selected cells, in the tables' order, and those that they are computed from.
 ///
-/// A name is a study (`s0`), a measure of one (`s0/send-lat-polling`) or a cell (`s4/write-lat/F`); none choose all.
+/// A name is a study (`s0`), a measure of one (`s0/send-lat-polling`) or a cell (`s4/write-lat/F`); no names select
+/// all.
 ///
 /// # Errors
-/// When a name chooses nothing.
+/// When a name selects nothing.
 pub fn chosen(names: &[String]) -> Result<Vec<Cell>, Unknown> {
     let all = tables::all();
     let choices = names
@@ -63,8 +64,8 @@ pub fn chosen(names: &[String]) -> Result<Vec<Cell>, Unknown> {
     Ok(all.iter().filter(|cell| needed(cell)).cloned().collect())
 }
 
-/// As they are run: the study that takes half of the time comes last, or a limited run would end in it and reach no
-/// cell of those behind it.
+/// Sorts cells into the order of running: the study that takes half of the time comes last; otherwise a limited run
+/// would end in it and not reach the cells after it.
 #[must_use]
 pub fn in_running_order(mut cells: Vec<Cell>) -> Vec<Cell> {
     cells.sort_by_key(|cell| cell.key.study == Study::S2);
@@ -91,7 +92,7 @@ impl Choice {
     }
 }
 
-/// The cells that one is computed from.
+/// The cells that a cell is computed from.
 #[must_use]
 pub fn sources(cell: &Cell) -> Vec<CellKey> {
     let of =

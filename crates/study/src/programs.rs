@@ -1,4 +1,4 @@
-//! The measuring programs of our own, in C: compiled where they are needed, from sources that are in this program.
+//! Our own measuring programs, in C: compiled where they are needed, from sources that are contained in this program.
 //!
 //! ```text
 //!  vrdma-cp    programs/cp     copies a file by RDMA          cc, libibverbs, librdmacm
@@ -7,8 +7,8 @@
 //!  rude        programs/cp/check, with check.sh: an end of vrdma-cp that does not behave
 //! ```
 //!
-//! They also run in guests and containers, which have no compiler, as long as their glibc is not older than the
-//! one here and their Open MPI has the same soname (`libmpi.so.40` of 4.x and 5.x).
+//! They also run in guests and containers, which have no compiler, as long as their glibc is not older than the one
+//! here and their Open MPI has the same soname (`libmpi.so.40` of 4.x and 5.x).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// A file of the sources: its path below `programs/` and what it holds.
+/// A file of the sources: its path below `programs/` and its contents.
 type Source = (&'static str, &'static str);
 
 macro_rules! sources {
@@ -57,10 +57,10 @@ pub enum Own {
 }
 
 impl Own {
-    /// All.
+    /// All programs.
     pub const ALL: [Self; 4] = [Self::Cp, Self::Mpi, Self::Cavity, Self::Rude];
 
-    /// Of its file.
+    /// Name of the program's file.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -80,7 +80,7 @@ impl Own {
         }
     }
 
-    /// The compiler, what it links, and Debian's packages of both.
+    /// The compiler, the libraries that it links, and Debian's packages of both.
     fn compiler(self) -> (&'static str, &'static [&'static str], &'static str) {
         match self {
             Self::Cp | Self::Rude | Self::Cavity => (
@@ -92,10 +92,10 @@ impl Own {
         }
     }
 
-    /// Compiles it into a folder, which must be there; where it is then.
+    /// Compiles the program into a folder, which must exist, and returns its path.
     ///
     /// # Errors
-    /// When the compiler or a library is missing, with the packages that have them.
+    /// When the compiler or a library is missing, with the packages that contain them.
     pub fn build(self, folder: &Path) -> Result<PathBuf> {
         let work = tempfile::Builder::new()
             .prefix("vrdma-program-")
@@ -114,7 +114,7 @@ impl Own {
             write(&work.path().join(path), text)?;
             command.args(path.ends_with(".c").then_some(path));
         }
-        // Another run may be using the file that is there.
+        // Another run may be using the present file.
         let (built, program) = (work.path().join("program"), folder.join(self.name()));
         let output = command.arg("-o").arg(&built).args(libraries).output();
         let output = output
@@ -142,7 +142,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// In one step, and executable.
+/// Replaces the program in one step, as an executable.
 fn put(built: &Path, program: &Path) -> Result<()> {
     let folder = program.parent().context("a program needs a folder")?;
     let copy = tempfile::NamedTempFile::new_in(folder)
@@ -158,7 +158,7 @@ fn put(built: &Path, program: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// A file that is not listed would be missed only where it is compiled.
+    /// A file that is not listed would be missed only when it is compiled.
     #[test]
     fn every_source_is_listed() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");

@@ -1,4 +1,4 @@
-//! What the five studies published, number by number, with the digits they printed.
+//! The numbers that the five studies published, with the digits they printed.
 //!
 //! ```text
 //!  published/s0.toml .. s4.toml  (in the program)
@@ -7,8 +7,8 @@
 //!               rows = [[size, value of c1, value of c2 ..] ..]    "" where there is a reason instead, in `note`
 //! ```
 //!
-//! A microsecond of a 2012 adapter says nothing about a software device. [`ratio`] is what carries over
-//! between machines: virtual / native, RDMA / TCP.
+//! A microsecond of a 2012 adapter says nothing about a software device. A [`ratio`] can be compared between machines:
+//! virtual / native, RDMA / TCP.
 
 use std::collections::BTreeSet;
 
@@ -27,32 +27,32 @@ const FILES: [&str; 5] = [
 /// One study.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Publication {
-    /// Which.
+    /// The study.
     pub study: Study,
-    /// As it was published.
+    /// The title as published.
     pub title: String,
     /// Paper, slides, report or note.
     pub kind: String,
-    /// When.
+    /// Year of publication.
     pub year: u16,
-    /// What was measured with what, in a sentence or two.
+    /// What was measured, and with what, in a sentence or two.
     pub setting: String,
-    /// What it says in words, each a sentence.
+    /// Its claims in words, each a sentence.
     pub claims: Vec<String>,
-    /// Its numbers in its order.
+    /// Its numbers, in its order.
     pub figures: Vec<Published>,
-    /// Problems it names (s3).
+    /// The meshes that it names (s3).
     pub cases: Vec<Case>,
 }
 
 /// One place in a table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Published {
-    /// The name that our figure has too.
+    /// Its key, which our figure has too.
     pub key: Key,
-    /// `None`: the study has the row but no value; `note` says why.
+    /// `None`: the study has the row but no value; `note` gives the reason.
     pub number: Option<Number>,
-    /// Of the number.
+    /// Unit of the number.
     pub unit: String,
     /// What a reader must know about it.
     pub note: Option<String>,
@@ -63,7 +63,7 @@ pub struct Published {
 pub struct Number {
     /// The digits.
     pub text: String,
-    /// What they say.
+    /// Their value.
     pub value: f64,
 }
 
@@ -71,7 +71,7 @@ pub struct Number {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// As in the sizes of its figures.
+    /// Its name, as in the sizes of its figures.
     pub name: String,
     /// Cells along x, y and z.
     pub mesh: [u32; 3],
@@ -82,7 +82,7 @@ pub struct Case {
 /// A table that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishedError {
-    /// Not the shape above.
+    /// A table of another shape than above.
     #[error("the published tables: {0}")]
     Shape(#[from] toml::de::Error),
     /// A name that is no key.
@@ -117,15 +117,15 @@ struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// All five, in order.
+/// All five studies, in order.
 ///
 /// # Errors
-/// When the tables that were built in are wrong.
+/// When the built-in tables are wrong.
 pub fn all() -> Result<Vec<Publication>, PublishedError> {
     FILES.iter().map(|text| read(text)).collect()
 }
 
-/// The figure of this name.
+/// The figure of this key.
 #[must_use]
 pub fn find<'a>(all: &'a [Publication], key: &Key) -> Option<&'a Published> {
     let of_study = all.iter().filter(|one| one.study == key.cell.study);
@@ -134,7 +134,7 @@ pub fn find<'a>(all: &'a [Publication], key: &Key) -> Option<&'a Published> {
         .find(|figure| figure.key == *key)
 }
 
-/// How many times the second a figure is, as in virtual / native; `None` without both values.
+/// One figure divided by another, as in virtual / native; `None` without both values.
 #[must_use]
 pub fn ratio(all: &[Publication], of: &Key, to: &Key) -> Option<f64> {
     let value = |key| Some(find(all, key)?.number.as_ref()?.value);
@@ -185,7 +185,7 @@ impl Table {
         figures
             .map(|(configuration, text)| {
                 let key = CellKey::new(study, &self.measure, configuration).at(size.as_str());
-                // Checks its characters.
+                // Parsing checks the characters.
                 let key: Key = key.to_string().parse()?;
                 let number = number(text).map_err(|what| wrong(size, what))?;
                 if number.is_none() && self.note.is_none() {

@@ -1,4 +1,4 @@
-//! What a run leaves: a folder that grows cell by cell, and one file of everything at its end.
+//! The files of a run: a folder that grows cell by cell, and one file of everything at its end.
 //!
 //! ```text
 //!  FOLDER/run.json           machine, scale, repetitions
@@ -7,7 +7,7 @@
 //!  FOLDER/results.json       all of run.json and cells/, for `compare` and `report`
 //! ```
 //!
-//! Files are written beside their place and renamed, so that none is ever half there.
+//! Files are written under another name and renamed, so that none is ever incomplete.
 
 mod files;
 mod folder;
@@ -28,26 +28,26 @@ use files::read;
 pub(crate) use files::write_bytes;
 pub use folder::Folder;
 
-/// Of all files here; others are refused by their number.
+/// Version of all files here; other versions are refused.
 const FORMAT: u32 = 1;
 
-/// What holds for all cells of a run.
+/// Facts that apply to all cells of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    /// Of these files.
+    /// Version of these files.
     pub format: u32,
-    /// Where it was.
+    /// The machine of the run.
     pub machine: Machine,
-    /// How much was measured.
+    /// Extent of the run.
     pub scale: Scale,
-    /// How often.
+    /// Number of repetitions.
     pub repetitions: u32,
-    /// Seconds since 1970 at its begin.
+    /// Its start, in seconds since 1970.
     pub started: u64,
 }
 
 impl Header {
-    /// Of a run that begins.
+    /// The header of a new run.
     #[must_use]
     pub fn new(machine: Machine, scale: Scale, repetitions: u32, started: u64) -> Self {
         Self {
@@ -63,15 +63,15 @@ impl Header {
 /// One turn of a cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Repetition {
-    /// Seconds since 1970.
+    /// Its start, in seconds since 1970.
     pub at: u64,
-    /// How long it took, in seconds.
+    /// Its duration, in seconds.
     pub seconds: f64,
     /// Share of the machine's processors that was busy just before, from 0 to 1.
     pub busy_before: f64,
-    /// Empty when it failed.
+    /// Its figures; empty when it failed.
     pub figures: Vec<Figure>,
-    /// Why there are none.
+    /// The reason why there are no figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
@@ -81,23 +81,23 @@ pub struct Repetition {
 pub struct CellRecord {
     /// Its name.
     pub key: CellKey,
-    /// Of its figures.
+    /// Unit of its figures.
     pub unit: Unit,
-    /// `None` of a cell that is computed or cannot run here.
+    /// `None` for a cell that is computed or cannot run here.
     pub setting: Option<Setting>,
-    /// What was run.
+    /// The commands that were run.
     pub commands: Option<Commands>,
-    /// In the order in which they were made.
+    /// Its turns, in order.
     pub repetitions: Vec<Repetition>,
-    /// By size.
+    /// Samples by size.
     pub figures: BTreeMap<String, Samples>,
-    /// Why there are no figures.
+    /// The reason why there are no figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 impl CellRecord {
-    /// A cell before its first turn.
+    /// The record of a cell before its first turn.
     #[must_use]
     pub fn new(key: CellKey, unit: Unit) -> Self {
         Self {
@@ -111,7 +111,7 @@ impl CellRecord {
         }
     }
 
-    /// Takes a turn in and sums up.
+    /// Adds a turn and updates the summary.
     pub fn push(&mut self, repetition: Repetition) {
         self.repetitions.push(repetition);
         let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
@@ -137,7 +137,7 @@ impl CellRecord {
         self.reason = failure.filter(|_| self.figures.is_empty());
     }
 
-    /// Turns that brought figures.
+    /// Number of turns with figures.
     #[must_use]
     pub fn successes(&self) -> usize {
         self.repetitions
@@ -146,13 +146,13 @@ impl CellRecord {
             .count()
     }
 
-    /// Whether it could have been measured, and no turn was begun.
+    /// Whether it could have been measured, but no turn was begun.
     #[must_use]
     pub fn is_unreached(&self) -> bool {
         self.setting.is_some() && self.repetitions.is_empty()
     }
 
-    /// Turns that did not.
+    /// Number of turns that failed.
     #[must_use]
     pub fn failures(&self) -> usize {
         self.repetitions.len() - self.successes()
@@ -162,18 +162,18 @@ impl CellRecord {
 /// A whole run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// What holds for all cells.
+    /// Facts that apply to all cells.
     #[serde(flatten)]
     pub header: Header,
-    /// In the tables' order.
+    /// Records in the tables' order.
     pub cells: Vec<CellRecord>,
 }
 
 impl Results {
-    /// Reads one file of everything.
+    /// Reads the file of a whole run.
     ///
     /// # Errors
-    /// When it is not there, or not whole, or of another format.
+    /// When it does not exist, or is damaged, or of another version.
     pub fn read(path: &Path) -> Result<Self> {
         let results: Self =
             read(path)?.with_context(|| format!("there is no {}", path.display()))?;

@@ -1,4 +1,4 @@
-//! One page: published numbers, ours, and the ratios that carry over.
+//! A page with the published numbers, ours, and the ratios that can be compared between machines.
 //!
 //! ```text
 //!   Results + published::all() --side, rows, drawings--> model::Page --html--> report.html (one file, no network)
@@ -27,10 +27,10 @@ use crate::tables;
 pub use model::Page;
 pub use quote::{MARKS, quote, quote_into, quoted};
 
-/// The results in a run's folder, or in its `results.json`, and that folder.
+/// Reads the results in a run's folder, or in its `results.json`, and returns that folder too.
 ///
 /// # Errors
-/// When there are none, or they are damaged.
+/// When there are no results, or they are damaged.
 pub fn read(run: &Path) -> Result<(Results, PathBuf)> {
     if run.is_file() {
         let folder = run.parent().unwrap_or(Path::new("."));
@@ -46,7 +46,7 @@ pub fn read(run: &Path) -> Result<(Results, PathBuf)> {
 
 const NO_RUN: &str = "no run is here: begin one with `vrdma study run`";
 
-/// Writes `report.html` and `report.md` into a folder. Returns what was written.
+/// Writes `report.html` and `report.md` into a folder and returns their paths.
 ///
 /// # Errors
 /// When the report cannot be drawn or written.

@@ -3,28 +3,28 @@
 use crate::cell::{Endpoint, Setting};
 use crate::machine;
 
-/// Processors, virtual or of ranks, that share one of this machine's: with more, a cell measures the scheduler and
+/// Most processors, virtual or of ranks, that share one of this machine's: with more, a cell measures the scheduler and
 /// guests lose their watchdogs.
 const SHARES_MAX: u32 = 4;
 
-/// What the host keeps for itself, QEMUs and daemon, in MiB.
+/// Memory for the host itself, QEMUs and daemon, in MiB.
 const HOST_MIB: u64 = 1024;
 
-/// Of a guest, and on top for each of its processors, in MiB: a rank with UCX takes the latter.
+/// Memory of a guest, and in addition for each of its processors, in MiB: a rank with UCX takes the latter.
 const GUEST_MIB: u32 = 512;
 const PROCESSOR_MIB: u32 = 128;
 
-/// What is there.
+/// The available resources.
 #[derive(Debug, Clone, Copy)]
 pub struct Room {
-    /// Processors.
+    /// Number of processors.
     pub cores: usize,
-    /// Memory that nobody uses, in MiB.
+    /// Unused memory, in MiB.
     pub available_mib: u64,
 }
 
 impl Room {
-    /// Of this machine, now.
+    /// The resources of this machine now.
     #[must_use]
     pub fn look() -> Self {
         Self {
@@ -33,7 +33,7 @@ impl Room {
         }
     }
 
-    /// Processors of a setting that share one of this machine's.
+    /// Processors of a setting for each one of this machine's.
     #[must_use]
     pub fn crowd(&self, setting: Setting) -> u64 {
         let shares = (setting.processors_in_all() as usize).div_ceil(self.cores.max(1));
@@ -41,13 +41,13 @@ impl Room {
     }
 }
 
-/// Memory of a guest of so many processors.
+/// Memory of a guest with this number of processors.
 #[must_use]
 pub fn guest_mib(processors: u8) -> u32 {
     GUEST_MIB + PROCESSOR_MIB * u32::from(processors)
 }
 
-/// Why a setting has no room, as one sentence.
+/// Why there is no room for a setting, as one sentence.
 #[must_use]
 pub fn lack(setting: Setting, room: &Room) -> Option<String> {
     let (processors, guests) = (setting.processors_in_all(), setting.guests_in_all());

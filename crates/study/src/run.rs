@@ -1,4 +1,4 @@
-//! Measures cells turn by turn: A B A B, so that what disturbs the machine for a while disturbs all rivals.
+//! Measures cells in turns: A B A B, so that a temporary disturbance of the machine affects all rivals.
 //!
 //! ```text
 //!   for each pass (one, or several where the time is limited: see `budget`):
@@ -9,7 +9,7 @@
 //!   end: what was not reached says so, computed cells, everything in one file
 //! ```
 //!
-//! A cell that fails is kept with its reason. One that failed twice without ever succeeding is left.
+//! A cell that fails is kept with its reason. A cell that failed twice without ever succeeding is skipped.
 
 mod budget;
 mod entry;
@@ -36,16 +36,16 @@ use progress::Progress;
 
 /// Runs one turn.
 pub trait Bench {
-    /// Starts what a setting and a tool need, unless it is there.
+    /// Starts what a setting and a tool need, unless it is running.
     ///
     /// # Errors
-    /// Why it cannot be had.
+    /// With the reason why it cannot be started.
     fn begin(&mut self, setting: Setting, tool: &Tool) -> Result<()>;
 
-    /// The client's output, which must be there within `limit`.
+    /// Measures and returns the client's output, which must be complete within `limit`.
     ///
     /// # Errors
-    /// Why there is none.
+    /// With the reason why there is no output.
     fn measure(
         &mut self,
         setting: Setting,
@@ -58,36 +58,36 @@ pub trait Bench {
     fn release(&mut self, still: &[Setting]);
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// With every cell.
+    /// All cells were measured.
     Complete,
-    /// Somebody asked for it.
+    /// The user interrupted it.
     Interrupted,
-    /// With the time that was given.
+    /// The given time was over.
     OutOfTime,
 }
 
-/// A run at work.
+/// A run in progress.
 pub struct Runner<'a> {
-    /// Where it is kept.
+    /// The folder of its results.
     pub folder: &'a Folder,
-    /// What holds for all cells.
+    /// Facts that apply to all cells.
     pub header: &'a Header,
-    /// Of this machine.
+    /// The hardware of this machine.
     pub hardware: Hardware,
-    /// For guests and ranks.
+    /// The resources for guests and ranks.
     pub room: Room,
     /// Set to end after the present turn.
     pub stop: &'a AtomicBool,
-    /// After which no turn begins.
+    /// Time after which no turn begins.
     pub time: Option<Duration>,
-    /// Tells how much of it is over.
+    /// The clock that measures this time.
     pub clock: &'a dyn Clock,
 }
 
-/// What a run goes through, and what it uses up.
+/// The state of a run.
 struct Course<'a, 'b> {
     entries: Vec<Entry<'a>>,
     groups: Vec<Range<usize>>,
@@ -100,7 +100,7 @@ impl Runner<'_> {
     /// Measures what is missing of `cells`, and gathers everything.
     ///
     /// # Errors
-    /// When the folder cannot be written; a cell's failure is none.
+    /// When the folder cannot be written; a cell's failure is no error.
     pub fn run(&self, cells: &[Cell], bench: &mut dyn Bench) -> Result<(Results, End)> {
         self.forget_unreached(cells)?;
         let entries: Result<Vec<Entry>> = cells.iter().map(|cell| self.begun(cell)).collect();
@@ -180,7 +180,7 @@ impl Runner<'_> {
         }
     }
 
-    /// What another run did not reach, and nobody asks for now, is no part of this one.
+    /// Removes cells that another run did not reach and that are not requested now.
     fn forget_unreached(&self, cells: &[Cell]) -> Result<()> {
         for key in tables::order() {
             if cells.iter().all(|cell| cell.key != key)
@@ -192,7 +192,8 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// A reader of the report must not think that they failed, nor read what an earlier run said of them.
+    /// Marks unreached cells, so that a reader of the report does not think that they failed, nor reads what an earlier
+    /// run noted about them.
     fn tell_unreached(&self, records: &mut [CellRecord], end: End) -> Result<()> {
         let minutes = self.time.unwrap_or_default().as_secs() / 60;
         let why = match end {
@@ -217,7 +218,7 @@ impl Runner<'_> {
     }
 }
 
-/// Runs of cells with the same study and measure.
+/// Ranges of cells with the same study and measure.
 fn groups(cells: &[Cell]) -> Vec<Range<usize>> {
     let same = |a: &Cell, b: &Cell| a.key.study == b.key.study && a.key.measure == b.key.measure;
     let mut start = 0;

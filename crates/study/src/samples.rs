@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 /// At least one repetition, in the order in which they were made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Samples {
-    /// Each.
+    /// All values.
     pub values: Vec<f64>,
-    /// The one in the middle.
+    /// The median.
     pub median: f64,
     /// The smallest.
     pub minimum: f64,
@@ -16,7 +16,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// `None` of nothing.
+    /// `None` if there are no values.
     #[must_use]
     pub fn of(values: Vec<f64>) -> Option<Self> {
         let mut sorted = values.clone();
@@ -30,7 +30,7 @@ impl Samples {
         })
     }
 
-    /// Distance of the outermost from each other, as a share of the median.
+    /// Difference of the extremes, as a share of the median.
     #[must_use]
     pub fn spread(&self) -> f64 {
         match self.median {

@@ -10,8 +10,8 @@
 //!   Cluster:               tenants of one or more guests each, all of one vrdmad
 //! ```
 //!
-//! A stage is started when the first cell needs it and stays until the last one had it, so that
-//! repetitions of rivals can take turns. Those that wait are idle.
+//! A stage is started when the first cell needs it and stays until the last one is done, so that repetitions of rivals
+//! can take turns. Stages that wait are idle.
 
 mod cluster;
 mod guests;
@@ -45,7 +45,7 @@ use needed::Needed;
 pub(crate) use needed::needed;
 use processes::Processes;
 
-/// The programs of ours that stages start.
+/// Our programs that stages start.
 #[derive(Debug, Clone)]
 pub struct Programs {
     /// `vrdmad`.
@@ -54,21 +54,21 @@ pub struct Programs {
     pub library: PathBuf,
 }
 
-/// A pair of places per endpoint and tenant; tenants are counted from 0.
+/// A pair of places for each endpoint and tenant; tenants are counted from 0.
 trait Stage {
-    /// The server's and the client's.
+    /// The places of the server and of the client.
     fn places(&self, endpoint: Endpoint, tenant: u8) -> [&dyn Place; 2];
-    /// Shell's words before a program of ours: they set `$PROGRAMS`, its folder, which can be written, and `$DEV`, the
-    /// device; where adapters have names, `$SIDE_A` and `$SIDE_B`.
+    /// Shell commands before a program of ours. They set `$PROGRAMS`, its folder, which is writable, and `$DEV`, the
+    /// device; where adapters have names, also `$SIDE_A` and `$SIDE_B`.
     ///
     /// # Errors
     /// When a program does not compile or cannot be put there.
     fn prepare(&self, setting: Setting, tenant: u8, own: Own) -> Result<String>;
-    /// Of the adapters.
+    /// The daemons of the adapters.
     fn daemons(&self) -> Vec<&Daemon>;
-    /// What the daemons and consoles said last.
+    /// The last messages of daemons and consoles.
     fn logs(&self) -> String;
-    /// Migrates a guest's memory from side a to side b; the record of it.
+    /// Migrates a guest's memory from side a to side b and returns the record of it.
     ///
     /// # Errors
     /// When it does not arrive, or this stage has no QEMUs of its own to migrate.
@@ -77,18 +77,18 @@ trait Stage {
     }
 }
 
-/// All that have been started.
+/// All stages that have been started.
 pub struct Stages {
     programs: Programs,
     steps: Steps,
-    /// Or why it did not start.
+    /// The stages, or the reasons why they did not start.
     live: BTreeMap<Needed, Result<Box<dyn Stage>, String>>,
-    /// Programs that are known to be there.
+    /// Programs that are known to be installed.
     present: Vec<(Setting, &'static str)>,
 }
 
 impl Stages {
-    /// None yet.
+    /// No stages yet.
     #[must_use]
     pub fn new(programs: Programs) -> Self {
         Self {
@@ -99,7 +99,8 @@ impl Stages {
         }
     }
 
-    /// Rivals wait beside each other as long as there is memory for all; without it the others go, and boot again.
+    /// Makes room for a setting. Stages of rivals stay as long as there is memory for all; otherwise the others are
+    /// ended, and boot again later.
     fn make_room(&mut self, setting: Setting) {
         let present = self.live.contains_key(&needed(setting));
         if !present && room::lack(setting, &Room::look()).is_some() {
@@ -122,7 +123,7 @@ impl Stages {
         }
     }
 
-    /// A tool that is not there would show as a server that ends at once.
+    /// Checks that a tool is installed: otherwise it would look like a server that ends at once.
     fn require(
         &mut self,
         setting: Setting,
@@ -147,7 +148,7 @@ impl Stages {
 impl Bench for Stages {
     fn begin(&mut self, setting: Setting, tool: &Tool) -> Result<()> {
         self.make_room(setting);
-        // What guests lack is brought along.
+        // Our own programs are installed in guests that lack them.
         if let Some(own) = tool.own() {
             self.stage(needed(setting))?.prepare(setting, 0, own)?;
         }
@@ -186,7 +187,7 @@ impl Bench for Stages {
     }
 }
 
-/// Adapters that send where nothing goes past them: those of all ranks, one of other programs.
+/// Number of adapters that must have sent messages if nothing bypasses them: those of all ranks, one of other programs.
 fn senders(setting: Setting, tool: &Tool) -> usize {
     if setting.transport != Transport::Vrdma || setting.nodes == 1 || tool.asks_daemon() {
         return 0;
@@ -197,7 +198,7 @@ fn senders(setting: Setting, tool: &Tool) -> usize {
     }
 }
 
-/// RDMA messages of each adapter so far.
+/// RDMA messages that each adapter has sent so far.
 fn sent(stage: &dyn Stage) -> Result<Vec<u64>> {
     let mut messages = Vec::new();
     for daemon in stage.daemons() {
@@ -215,7 +216,7 @@ fn moved(before: &[u64], after: &[u64]) -> usize {
     both.filter(|(before, after)| after > before).count()
 }
 
-/// A server and its client; what both said.
+/// Runs a server and its client and returns the output of both.
 fn alone(
     stage: &dyn Stage,
     setting: Setting,
@@ -246,7 +247,7 @@ fn alone(
     said(tool, &commands.client, &outcome.client, &last)
 }
 
-/// What `vrdma adapter show` and `vrdma stats` say, a line of JSON an adapter.
+/// The output of `vrdma adapter show` and `vrdma stats`, a line of JSON an adapter.
 fn adapters(stage: &dyn Stage) -> Result<String> {
     let mut lines = String::new();
     for daemon in stage.daemons() {
@@ -258,7 +259,7 @@ fn adapters(stage: &dyn Stage) -> Result<String> {
     Ok(lines)
 }
 
-/// The client's words, if it ended well.
+/// The client's output, if it succeeded.
 fn said(tool: &Tool, command: &str, client: &Output, more: &str) -> Result<String> {
     let words = format!("{}{}", client.stdout_text(), client.stderr_text());
     let last = words.trim().lines().last().unwrap_or("it said nothing");

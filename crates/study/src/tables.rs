@@ -32,13 +32,13 @@ pub fn all() -> Vec<Cell> {
     .concat()
 }
 
-/// Names of all cells, in that order.
+/// Keys of all cells, in that order.
 #[must_use]
 pub fn order() -> Vec<CellKey> {
     all().into_iter().map(|cell| cell.key).collect()
 }
 
-/// The configuration beside which a measure's others are put: published ratios and ours are to that one.
+/// The configuration that a measure's others are compared with: published ratios and ours are relative to it.
 #[must_use]
 pub fn baseline(study: Study, measure: &str) -> &'static str {
     match (study, measure) {
@@ -78,7 +78,7 @@ fn perftest(
     Work::Run(setting, Tool::Perftest(tool))
 }
 
-/// A cell of one figure.
+/// A cell with one figure.
 const fn qperf(
     setting: Setting,
     test: &'static str,

@@ -1,10 +1,10 @@
-//! The programs that measure, and how what they print becomes figures.
+//! The programs that measure, and how their output becomes figures.
 //!
 //! ```text
 //!  Tool --commands--> shell's words for server and client --their output--> Vec<Figure>
 //! ```
 //!
-//! Every tool is somebody else's except the MPI programs and `vrdma-cp` of `programs/`.
+//! Every tool is a third-party program except the MPI programs and `vrdma-cp` of `programs/`.
 
 pub(crate) mod cavity;
 mod netpipe;
@@ -26,28 +26,28 @@ pub use plain::{Plain, Reads};
 pub use precopy::{MEMORY_MIB, MemoryPath, Precopy, Told, Took};
 pub use qperf::Qperf;
 
-/// What one run told of one size.
+/// The result of one run for one size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// The last part of its key.
     pub size: String,
-    /// In the cell's unit.
+    /// Value in the cell's unit.
     pub value: f64,
-    /// Beside a typical latency, which stalls do not move, the mean, which they do.
+    /// The mean latency, which stalls affect, unlike the typical one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
 }
 
-/// Server's and client's command; the server's is empty where there is none.
+/// Commands of server and client; the server's is empty if there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commands {
-    /// Started first, on side a.
+    /// Command on side a, started first.
     pub server: String,
-    /// On side b, which knows the server's address as `$A`.
+    /// Command on side b, which knows the server's address as `$A`.
     pub client: String,
 }
 
-/// A program and what it is asked to do.
+/// A program and its task.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Tool {
     /// `ib_send_lat` and its kin.
@@ -56,14 +56,14 @@ pub enum Tool {
     Qperf(Qperf),
     /// A program that prints `figure SIZE VALUE` lines.
     Plain(Plain),
-    /// What a guest sees of its adapter beside what the daemon says; `properties` has the words.
+    /// The guest's view of its adapter compared with the daemon's; `properties` has the details.
     Properties,
     /// QEMU's migration of a guest's memory.
     Precopy(Precopy),
 }
 
 impl Tool {
-    /// What to run.
+    /// The commands to run.
     #[must_use]
     pub fn commands(&self, scale: Scale) -> Commands {
         match self {
@@ -78,7 +78,7 @@ impl Tool {
     /// The figures in a client's output.
     ///
     /// # Errors
-    /// When there are none, with what stands there instead.
+    /// When there are none, with the output instead.
     pub fn figures(&self, unit: Unit, output: &str) -> Result<Vec<Figure>> {
         match self {
             Self::Perftest(tool) => tool.figures(output),
@@ -89,7 +89,7 @@ impl Tool {
         }
     }
 
-    /// The program that must be there, and Debian's package of it; the guests' image brings QEMU.
+    /// The program that must be installed, and Debian's package of it; the guests' image brings QEMU.
     #[must_use]
     pub fn needs(&self) -> Option<(&'static str, &'static str)> {
         match self {
@@ -110,7 +110,7 @@ impl Tool {
         }
     }
 
-    /// How long a turn takes, about, in seconds.
+    /// Seconds of a turn, about.
     #[must_use]
     pub fn seconds(&self, setting: Setting) -> u64 {
         match self {
@@ -121,13 +121,13 @@ impl Tool {
         }
     }
 
-    /// Whether its figures need what the daemon says of its adapters, as lines of JSON behind the output.
+    /// Whether its figures need the daemon's description of its adapters, as lines of JSON after the output.
     #[must_use]
     pub fn asks_daemon(&self) -> bool {
         matches!(self, Self::Properties)
     }
 
-    /// What to run before the first turn that counts, if that changes anything; the programs of ours warm up themselves.
+    /// Commands to run before the first turn that counts, if they matter; our programs warm up themselves.
     #[must_use]
     pub fn warm_up(&self) -> Option<Commands> {
         match self {
@@ -136,7 +136,7 @@ impl Tool {
         }
     }
 
-    /// How long a run may take on a busy machine, in seconds, where all its processors have a core of their own.
+    /// Longest time of a run on a busy machine, in seconds, where all its processors have a core of their own.
     #[must_use]
     pub fn limit(&self, scale: Scale) -> u64 {
         let full = match self {
@@ -150,5 +150,5 @@ impl Tool {
     }
 }
 
-/// One that hangs must not take the others' time; most short runs take five seconds, the longest thirty.
+/// Limit of a short run: one that hangs must not use the others' time; most take five seconds, the longest thirty.
 const SHORT_LIMIT: u64 = 90;

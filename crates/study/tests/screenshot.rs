@@ -14,7 +14,8 @@ use vrdma_study::key::Study;
 use vrdma_study::record::Results;
 use vrdma_study::report;
 
-/// Without the flags of the third line a browser talks to its maker's servers; with the last one no name has an address.
+/// Without the flags of the third line a browser contacts its maker's servers; with the last one no name has an
+/// address.
 const FLAGS: &[&str] = &[
     "--headless",
     "--no-sandbox",
@@ -29,14 +30,14 @@ const FLAGS: &[&str] = &[
     "--host-resolver-rules=MAP * ~NOTFOUND",
 ];
 
-/// The picture of a page that shows something is so many times that of an empty one.
+/// How many times larger the picture of a page with contents must be than that of an empty one.
 const DRAWN: usize = 5;
 
-/// Runs before anything else of the page.
+/// Runs before all other scripts of the page.
 const LISTEN: &str = "<script>window.failed = [];\
     addEventListener('error', event => failed.push(event.message || event.target.src || event.target.href), true);</script>";
 
-/// Runs last, and writes what it sees into the page.
+/// Runs last, and writes what it found into the page.
 const LOOK: &str = "<script>addEventListener('load', () => {\
     const all = (name) => [...document.querySelectorAll(name)];\
     const shown = (element) => element.getBoundingClientRect().width > 100 && element.querySelector('rect, polyline, circle');\
@@ -76,7 +77,7 @@ fn browse(page: &Path, word: &str) -> Vec<u8> {
     output.stdout
 }
 
-/// Bytes of a picture of the page, whose head has its width and height.
+/// Size in bytes of a picture of the page, whose header has its width and height.
 fn picture(page: &Path) -> usize {
     let file = page.with_extension("png");
     browse(page, &format!("--screenshot={}", file.display()));
@@ -86,7 +87,7 @@ fn picture(page: &Path) -> usize {
     bytes.len()
 }
 
-/// What the scripts saw of a page with this text.
+/// What the scripts found in a page with this text.
 fn seen(folder: &Path, html: &str) -> Value {
     let page = folder.join("looked-at.html");
     let html = html
@@ -146,7 +147,7 @@ fn the_report_is_drawn_by_a_browser() {
     );
 }
 
-/// Without it the checks above could be blind.
+/// Without this test, the checks above might not notice anything.
 #[test]
 #[ignore = "needs the package chromium: make study runs it"]
 fn the_browser_sees_what_a_page_loads_and_what_fails() {

@@ -1,14 +1,14 @@
-/* Registers memory again and again while threads, the kernel, the allocator and children use it, and checks that
- * nothing is lost: what a library must not break that moves registered pages into a file.
+/* Registers memory repeatedly while threads, the kernel, the allocator and children use it, and checks that nothing
+ * is lost: a library that moves registered pages into a file must not break this.
  *
  *   counters   two threads count in words of their own and in shared ones, all over the arena
  *   kernel     write(2) from the arena and read(2) into it, through a pipe
- *   allocator  malloc, calloc, realloc and free, with contents that are looked at
- *   children   fork, and the child overwrites all that it has
+ *   allocator  malloc, calloc, realloc and free, with contents that are checked
+ *   children   fork, and the child overwrites all its memory
  *   main       ibv_reg_mr of parts of the arena and of blocks, RDMA WRITE from one to another, ibv_dereg_mr
  *
- * Usage: memory_stress SECONDS. It connects two queue pairs of the first device with each other. With another allocator:
- * name it in LD_PRELOAD behind the library. Unless VRDMA_ADOPT is 0, memory must have been adopted. */
+ * Usage: memory_stress SECONDS. It connects two queue pairs of the first device with each other. To use another
+ * allocator, name it in LD_PRELOAD behind the library. Unless VRDMA_ADOPT is 0, memory must have been adopted. */
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@
 
 enum {
   PAGE = 4096,
-  PIECES = 64,                    /* of the arena, each a block of the allocator's */
+  PIECES = 64,                    /* of the arena, each a block of the allocator */
   PIECE = 6 * PAGE + 40,          /* begins and ends in the middle of pages */
   COUNTERS = 2,
   BLOCKS = 200,
@@ -32,7 +32,7 @@ enum {
   GID_INDEX = 1,
 };
 
-/* Where who writes in a piece: counters at the front, the kernel behind, transfers at the end. */
+/* Offsets in a piece: counters write at the front, the kernel behind them, transfers at the end. */
 enum { SHARED = 0, OWN = 64, KERNEL = 1024, KERNEL_BYTES = 2 * PAGE, MOVED = KERNEL + KERNEL_BYTES };
 
 static unsigned char *pieces[PIECES];
@@ -206,7 +206,7 @@ static struct ibv_mr *reg(void *at, size_t size) {
   return mr;
 }
 
-/* Between the parts of two pieces that are only for this. */
+/* Writes from one piece to another, in the parts that are reserved for transfers. */
 static void transfer(unsigned round) {
   unsigned char *from = pieces[round % PIECES], *to = pieces[(round * 11 + 3) % PIECES];
   if (from == to) return;
@@ -229,7 +229,7 @@ static void transfer(unsigned round) {
   if (ibv_dereg_mr(source) || ibv_dereg_mr(target)) fail("ibv_dereg_mr");
 }
 
-/* Of a block that the allocator's thread frees later. */
+/* Registers a block that the allocator's thread frees later. */
 static void register_block(unsigned round) {
   pthread_mutex_lock(&blocks_lock);
   struct block *block = &blocks[round % BLOCKS];

@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: the figures of the house plan's targets.
 //!
-//! Each benchmark makes findings: a value, its unit and the target beside it. They are printed as a
-//! table and written to `target/bench/NAME.json` with the machine's facts. A target that is missed is
-//! told and is no failure: figures depend on the machine, and no test waits for them.
+//! Each benchmark makes findings: a value, its unit and the target beside it. They are printed as a table and written
+//! to `target/bench/NAME.json` with facts about the machine. A missed target is reported and is no failure: figures
+//! depend on the machine, and no test depends on them.
 
 mod adapters;
 mod example;
@@ -37,33 +37,34 @@ use finding::{Finding, render};
 /// Measure what the targets are about; writes target/bench/NAME.json.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Which; all without one
+    /// Benchmarks to run; all if absent
     names: Vec<String>,
     /// List the names
     #[arg(long)]
     list: bool,
-    /// Print what is written to the file instead of tables
+    /// Print the contents of the file instead of tables
     #[arg(long)]
     json: bool,
-    /// How often each cell of vm-pair, wire, process, tenants, adapters, opened, kept, protection and registration is measured
+    /// How often each cell of vm-pair, wire, process, tenants, adapters, opened, kept, protection and registration is
+    /// measured
     #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
     #[command(flatten)]
     only: Only,
 }
 
-/// What a benchmark found, and all that it saw.
+/// The findings of a benchmark, and all that it measured.
 struct Measured {
     findings: Vec<Finding>,
     details: Value,
-    /// What a person is shown before the findings.
+    /// Printed before the findings.
     table: Option<String>,
 }
 
 struct Benchmark {
     name: &'static str,
     about: &'static str,
-    /// What `--only` chooses from; none if it is one figure or two.
+    /// Names that `--only` chooses from; none for a benchmark of one or two figures.
     rows: fn() -> Vec<String>,
     run: fn(&Arguments) -> Result<Measured>,
 }
@@ -167,7 +168,7 @@ const BENCHMARKS: &[Benchmark] = &[
     },
 ];
 
-/// What a benchmark's file holds.
+/// The contents of a benchmark's file.
 #[derive(Serialize)]
 struct Record<'a> {
     benchmark: &'a str,
@@ -199,7 +200,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Those of the names, all without one; of these those with a row that is meant.
+/// The named benchmarks, or all if none is named; with `--only`, those of them with a row that it selects.
 fn chosen(names: &[String], only: &Only) -> Result<Vec<&'static Benchmark>> {
     let all: Vec<&str> = BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
     if let Some(unknown) = names.iter().find(|name| !all.contains(&name.as_str())) {
@@ -244,7 +245,7 @@ fn measure(benchmark: &Benchmark, arguments: &Arguments, machine: &Machine) -> R
     Ok(())
 }
 
-/// `bench` in cargo's target folder, two above this program.
+/// Returns `bench` in cargo's target folder, two levels above this program.
 fn folder() -> Result<PathBuf> {
     let program = env::current_exe()?;
     let target = program

@@ -1,11 +1,11 @@
-//! The cargo that runs this program, for what else has to be built.
+//! The cargo that runs this program, for building other things.
 
 use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// What cargo tells a program that it runs of the program's package, and what build scripts look at: ring would be built
-/// anew for each package that asks for it, and all above it.
+/// Variables that cargo sets for a program that it runs, about the program's package. Build scripts read them: ring
+/// would be rebuilt for each package that asks for it, and all above it.
 const OF_PACKAGE: [&str; 7] = [
     "CARGO_MANIFEST_DIR",
     "CARGO_MANIFEST_LINKS",
@@ -16,14 +16,14 @@ const OF_PACKAGE: [&str; 7] = [
     "CARGO_PKG_VERSION_PRE",
 ];
 
-/// Cargo, at the root of the workspace and as if from a shell.
+/// Cargo, at the root of the workspace, with the environment of a shell.
 pub(crate) fn command() -> Command {
     of(Command::new(
         env::var_os("CARGO").unwrap_or_else(|| "cargo".into()),
     ))
 }
 
-/// The same of a command that starts cargo.
+/// The same for a command that starts cargo.
 pub(crate) fn of(mut command: Command) -> Command {
     for name in OF_PACKAGE {
         command.env_remove(name);

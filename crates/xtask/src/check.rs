@@ -1,4 +1,4 @@
-//! `cargo xtask check`: the house rules that a program can tell, all findings at once, one a line.
+//! `cargo xtask check`: the house rules that a program can check; reports all findings at once, one a line.
 //!
 //! ```text
 //!   rooms     ── Cargo.toml of each room, compilation without std      (layers, bare)
@@ -7,7 +7,7 @@
 //!   formats   ── versions in sources, files of what each saves          (formats)
 //! ```
 //!
-//! What the sources had before a rule came is counted in `ratchet.toml`: it may stay, and only fall.
+//! What the sources had before a rule was made is counted in `ratchet.toml`: it may stay, and the count may only fall.
 
 mod bare;
 mod commits;
@@ -30,7 +30,7 @@ use clap::Args;
 use crate::named::Only;
 use source::Fact;
 
-/// Checks the house rules that a program can tell.
+/// Checks the house rules that a program can check.
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -38,13 +38,13 @@ pub(crate) struct Arguments {
     /// Print the names of the checks and exit
     #[arg(long)]
     list: bool,
-    /// Lower crates/xtask/ratchet.toml to what is there, and check nothing
+    /// Lower crates/xtask/ratchet.toml to the present counts, and check nothing
     #[arg(long)]
     ratchet: bool,
 }
 
 impl Arguments {
-    /// The check of that name alone.
+    /// Only the check of that name.
     pub(crate) fn layers() -> Self {
         Self {
             only: Only::text("layers"),
@@ -54,7 +54,7 @@ impl Arguments {
     }
 }
 
-/// Something to mend.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Finding {
     place: Location,
@@ -65,7 +65,7 @@ pub(super) struct Finding {
 /// A line of a file of the checkout, or the whole file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Location {
-    /// From the root on.
+    /// Path from the root of the checkout.
     file: String,
     line: Option<usize>,
 }
@@ -165,7 +165,7 @@ impl Tree {
         }
     }
 
-    /// What the sources hold that a rule is about; read once.
+    /// Facts of the sources that rules are about; read once.
     fn facts(&self) -> Result<&[Fact]> {
         if let Some(facts) = self.facts.get() {
             return Ok(facts);
@@ -174,7 +174,7 @@ impl Tree {
         Ok(self.facts.get_or_init(|| facts))
     }
 
-    /// Files below a folder whose name ends so, in order; none of build results.
+    /// Files below a folder whose name ends with `ending`, in order; none of build results.
     fn files(&self, below: &str, ending: &str) -> Result<Vec<String>> {
         let mut files = Vec::new();
         let mut folders = vec![self.root.join(below)];

@@ -17,7 +17,7 @@ const FLAGS: [&str; 6] = [
 
 const PACKAGES: &str = "install the packages gcc libibverbs-dev librdmacm-dev";
 
-/// The program of this name and source, in the folder.
+/// Compiles a source into a program of this name in the folder.
 pub(crate) fn compiled(folder: &Path, name: &str, source: &str) -> Result<PathBuf> {
     let program = folder.join(name);
     let file = program.with_extension("c");

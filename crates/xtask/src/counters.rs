@@ -1,4 +1,4 @@
-//! What daemons count, asked as a user would.
+//! Counters of daemons, read as a user would.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use vrdma_lab::daemon::Daemon;
 use vrdma_lab::pair::Pair;
 
-/// `vrdma stats` of all the pair's daemons, adapters in the order of the guests.
+/// Runs `vrdma stats` at all the pair's daemons; adapters are in the order of the guests.
 ///
 /// # Errors
 /// When a daemon does not answer.
@@ -16,7 +16,7 @@ pub(crate) fn adapters(pair: &Pair, vrdma: &Path) -> Result<Vec<Value>> {
     all(pair.daemons(), vrdma)
 }
 
-/// The same of any daemons.
+/// The same for any daemons.
 ///
 /// # Errors
 /// When one does not answer.
@@ -26,7 +26,7 @@ pub(crate) fn all(daemons: &[Daemon], vrdma: &Path) -> Result<Vec<Value>> {
     Ok(adapters?.concat())
 }
 
-/// What is alive at each adapter: objects, and services of `rdma_cm`.
+/// Live objects and services of `rdma_cm` at each adapter.
 pub(crate) fn objects(adapters: &[Value]) -> Vec<Value> {
     let alive = adapters.iter().map(|adapter| {
         let rdma = &adapter["rdma"];
@@ -43,7 +43,7 @@ pub(crate) fn rdma_sum(adapters: &[Value], counter: &str) -> u64 {
     counts.sum()
 }
 
-/// `vrdma stats` of one daemon.
+/// Runs `vrdma stats` at one daemon.
 ///
 /// # Errors
 /// When it does not answer.

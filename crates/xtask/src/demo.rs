@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: what RDMA between two stock guests brings, in one table.
+//! `cargo xtask demo`: the benefit of RDMA between two stock guests, in one table.
 //!
 //! ```text
 //!  boot two vrdma guests -> every cell, and TCP -> end them
@@ -32,19 +32,19 @@ pub(crate) use machine::{Machine, warn_when_busy};
 pub(crate) use measure::{Comparison, compare};
 pub(crate) use samples::{Figure, Samples};
 
-/// Two virtual machines with stock Linux, RDMA between them, and one table that puts it beside
-/// Linux's software RoCE (rxe) and TCP in the same kind of guests.
+/// Two virtual machines with stock Linux, RDMA between them, and one table that compares it with Linux's software RoCE
+/// (rxe) and TCP in the same kind of guests.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// How often each cell is measured; the table shows the median
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
-    /// Where every repetition is written
+    /// File for every repetition
     #[arg(long, default_value = "demo.json", value_name = "FILE")]
     json: PathBuf,
 }
 
-/// What `demo.json` holds.
+/// The contents of `demo.json`.
 #[derive(Serialize)]
 struct Record<'a> {
     machine: &'a Machine,
@@ -74,17 +74,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(verdict(&failures(&cells)))
 }
 
-/// The table and how to read it.
+/// The table and its explanation.
 pub(crate) fn shown(cells: &[Comparison], repetitions: u32) -> String {
     format!("{}\n{}", table::render(cells), table::notes(repetitions))
 }
 
-/// What the table cannot show.
+/// Failures, which the table cannot show.
 pub(crate) fn failures(cells: &[Comparison]) -> Vec<String> {
     table::failures(cells)
 }
 
-/// Failures are told below everything else, one line each.
+/// Prints failures below everything else, one a line, and returns the exit status.
 fn verdict(failures: &[String]) -> ExitCode {
     if failures.is_empty() {
         return ExitCode::SUCCESS;

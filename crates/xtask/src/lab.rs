@@ -27,29 +27,30 @@ pub(crate) enum Lab {
     Shell(shell::Arguments),
     /// End the kept pair
     Stop,
-    /// Kill the daemon's worker again and again under programs, which must notice a pause and no more
+    /// Kill the daemon's worker repeatedly under programs, which must only notice a pause
     ///
-    /// Exit status 0 only if every program ends with status 0 on both sides. Prints how long it took until the next worker
-    /// served, and the longest round trip that ib_send_lat saw. The longest form is a row each for what connects by rdma_cm, an
-    /// MPI program that checks its results, and 64 programs at once.
+    /// Exit status 0 only if every program ends with status 0 on both sides. Prints how long it took until the next
+    /// worker served, and the longest round trip that ib_send_lat saw. The longest form has a row each for programs
+    /// that connect by rdma_cm, an MPI program that checks its results, and 64 programs at once.
     Survive(survive::Arguments),
     /// Migrate a guest between two hosts, there and back, while its connections are in use
     ///
     /// Exit status 0 only if every program ends with status 0 on both sides. Prints how long each migration took.
     Migrate(migrate::Arguments),
-    /// Save two guests while a program of theirs sends, and let them go back to that moment, together and one alone
+    /// Save two guests while a program of theirs sends, and restore them to that moment, together and one alone
     ///
-    /// Exit status 0 only if the program ends well each time that both are there, with an error where one has gone back
-    /// alone, and a new one ends well then.
+    /// Exit status 0 only if the program ends with success each time that both are restored, with an error where one is
+    /// restored alone, and a new program then succeeds.
     Snapshot,
     /// Boot a single guest against a device that is already being served
     Guest(guest::Arguments),
     /// Run a cell of the studies in a guest that lends virtual functions to guests of its own
     ///
-    /// The guest has an IOMMU and an igb card, both QEMU's, and does what `vrdma study run` does on a machine with such
-    /// hardware: it makes virtual functions, binds them to vfio-pci, boots two guests with one each, measures, and takes
-    /// everything back. It needs 4 GiB of memory. Without KVM it takes five minutes on two cores that others use too,
-    /// besides compiling; its figures say that the way works, and nothing about hardware. It is no part of make test.
+    /// The guest has an IOMMU and an igb card, both emulated by QEMU, and does what `vrdma study run` does on a machine
+    /// with such hardware: it makes virtual functions, binds them to vfio-pci, boots two guests with one each,
+    /// measures, and undoes everything. It needs 4 GiB of memory. Without KVM it takes five minutes on two cores that
+    /// others use too, besides compiling; its figures show that this works, and say nothing about hardware. It is not
+    /// part of make test.
     Nested(nested::Arguments),
 }
 
@@ -76,7 +77,7 @@ fn image() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A guest command's status as this program's.
+/// Converts a guest command's status to this program's.
 fn exit_code(status: i32) -> ExitCode {
     u8::try_from(status).map_or(ExitCode::FAILURE, ExitCode::from)
 }

@@ -21,25 +21,25 @@ use crate::cargo;
 
 /// The file that programs load.
 const LIBRARY: &str = "libibverbs.so.1";
-/// Its second name.
+/// The link to it under librdmacm's name.
 const SECOND_NAME: &str = "librdmacm.so.1";
 
 /// Options of `cargo xtask library`.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Optimised build
+    /// Build with optimisation
     #[arg(long)]
     release: bool,
 }
 
-/// Builds and links the library, and prints where it is.
+/// Builds and links the library, and prints its path.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let library = link(arguments.release)?;
     println!("{}", library.display());
     Ok(())
 }
 
-/// Builds and links the library; the path of `libibverbs.so.1`.
+/// Builds and links the library, and returns the path of `libibverbs.so.1`.
 pub(crate) fn link(release: bool) -> Result<PathBuf> {
     build(release)?;
     let profile = target_folder()?.join(if release { "release" } else { "debug" });
@@ -74,10 +74,9 @@ fn build(release: bool) -> Result<()> {
     Ok(())
 }
 
-/// The symbols of the archive are all taken and then those dropped that no exported name needs.
-/// `-z now`: nothing is bound lazily inside a polling loop. `-z nodelete`: threads and fork
-/// handlers of the library must not outlive its code. `-z defs`: a name that is missing fails here
-/// and not in a user's program.
+/// Links all symbols of the archive, then drops those that no exported name needs. `-z now`: nothing is bound lazily
+/// inside a polling loop. `-z nodelete`: the library's code must stay as long as its threads and fork handlers.
+/// `-z defs`: a missing name is an error here and not in a user's program.
 fn link_shared(archive: &Path, map: &Path, aliases: &Path, library: &Path) -> Result<()> {
     // Two links at the same time must not write the same file.
     let written = library.with_extension(std::process::id().to_string());
@@ -98,11 +97,11 @@ fn link_shared(archive: &Path, map: &Path, aliases: &Path, library: &Path) -> Re
         .status()
         .context("running cc, the C compiler: scripts/setup installs it")?;
     ensure!(status.success(), "linking {} failed", library.display());
-    // A program that has the old file mapped keeps it.
+    // A program that has the old file mapped keeps the old file.
     std::fs::rename(&written, library).context("replacing the library")
 }
 
-/// What std takes from the newest glibc, and `floor.x86_64.s` from the oldest.
+/// Functions that std takes from the newest glibc, and `floor.x86_64.s` from the oldest.
 const WRAPPED: [&str; 13] = [
     "dlsym",
     "fstat64",
@@ -119,9 +118,9 @@ const WRAPPED: [&str; 13] = [
     "pthread_setspecific",
 ];
 
-/// Arguments that lower the glibc that the library needs. On glibc before 2.34 two of its names are in
-/// libraries of their own, which later ones ship empty. Other machines than x86-64 need the glibc of
-/// the machine that links.
+/// Arguments that lower the glibc version that the library needs. In glibc before 2.34 two of these functions are in
+/// separate libraries, which later versions ship empty. Machines other than x86-64 need the glibc of the machine that
+/// links.
 fn floor() -> Vec<String> {
     if !cfg!(target_arch = "x86_64") {
         return Vec::new();
@@ -149,7 +148,7 @@ fn workspace() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Where cargo puts what it builds.
+/// The folder in which cargo puts what it builds.
 pub(crate) fn target_folder() -> Result<PathBuf> {
     let output = Command::new(env!("CARGO"))
         .args([

@@ -40,11 +40,11 @@ enum Command {
     Lab(lab::Lab),
     /// Figures of the targets, as tables and JSON
     Bench(bench::Arguments),
-    /// Two VMs, RDMA between them, one table beside rxe and TCP
+    /// Two VMs, RDMA between them, one table that compares it with rxe and TCP
     Demo(demo::Arguments),
     /// Unmodified programs in stock guests: all that must work
     Guests(guests::Arguments),
-    /// The same as processes of this host and in containers
+    /// The same programs as processes of this host and in containers
     Programs(programs::Arguments),
     /// Link libibverbs.so.1 and librdmacm.so.1
     Library(library::Arguments),
@@ -52,13 +52,13 @@ enum Command {
     Pyverbs(pyverbs::Arguments),
     /// Coverage-guided fuzzing of what guests, programs and other hosts may write
     Fuzz(fuzz::Arguments),
-    /// Unit tests under Miri, for what the machine does not notice; needs the nightly toolchain
+    /// Unit tests under Miri, for errors that the machine does not notice; needs the nightly toolchain
     Miri(miri::Arguments),
     /// Tests of the daemon under AddressSanitizer or ThreadSanitizer; needs the nightly toolchain
     Sanitize(sanitize::Arguments),
-    /// The house rules that a program can tell, all findings at once
+    /// The house rules that a program can check, all findings at once
     Check(check::Arguments),
-    /// Of these that each room uses only the rooms below it
+    /// Only the check that each room uses only the rooms below it
     Layers,
 }
 

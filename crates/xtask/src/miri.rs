@@ -1,7 +1,8 @@
-//! `cargo xtask miri`: unit tests of the rooms between programs, guests and memory, run by Miri, which sees accesses that are out of
-//! bounds, not aligned, to freed memory, or races.
+//! `cargo xtask miri`: unit tests of the rooms between programs, guests and memory, run by Miri, which detects accesses
+//! that are out of bounds, misaligned, to freed memory, or races.
 //!
-//! Shared mappings have a stand-in there (`memory/src/kernel`). What the kernel does is left out, each with its reason below.
+//! Shared mappings are replaced by a stand-in under Miri (`memory/src/kernel`). Tests of what the kernel does are left
+//! out, each with its reason below.
 
 use std::process::{Command, ExitCode};
 
@@ -12,12 +13,12 @@ use crate::nightly;
 
 struct Room {
     name: &'static str,
-    /// `--lib`, or a test of its own.
+    /// `--lib`, or a test file.
     tests: &'static [&'static str],
     left_out: &'static [LeftOut],
 }
 
-/// What is in the names of tests, and why they are not run.
+/// A part of tests' names, and the reason why they are not run.
 type LeftOut = (&'static str, &'static str);
 
 const ADDRESSES: &str = "memory by /proc/PID/mem and process_vm_*, which Miri does not have";
@@ -69,10 +70,11 @@ const ROOMS: &[Room] = &[
     },
 ];
 
-/// Files and clocks of this machine, which the stand-in and threads need; allocations that last as long as the process.
+/// Permits files and clocks of this machine, which the stand-in and threads need, and allocations that last as long as
+/// the process.
 const FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-ignore-leaks";
 
-/// Miri is some hundred times slower than the machine: properties are tried with few values.
+/// Cases of each property: few, since Miri is some hundred times slower than the machine.
 const CASES: &str = "4";
 
 /// Options of `cargo xtask miri`.

@@ -1,6 +1,5 @@
-//! Rows by their names: those that were asked for, and those that are known to fail, and why. The latter are
-//! run and told, and do not fail the run. One that passes is told too, as mended: it belongs on the list no
-//! longer.
+//! Selects rows by their names, and lists those that are known to fail, with the reason. The latter are run and
+//! reported, but do not fail the run. If one passes, that is reported too, as mended: it must be removed from the list.
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -8,7 +7,7 @@ use clap::Args;
 /// A row's name and the reason.
 pub(crate) type Known = (&'static str, &'static str);
 
-/// What is said of a row that failed.
+/// The known reason of a row's failure.
 pub(crate) fn reason(list: &[Known], name: &str) -> Option<&'static str> {
     let found = list.iter().find(|(known, _)| *known == name);
     found.map(|(_, reason)| *reason)
@@ -24,7 +23,7 @@ pub(crate) fn word(passed: bool, known: Option<&str>) -> &'static str {
     }
 }
 
-/// Texts in the names of the rows that were asked for; without any, all rows are meant.
+/// Texts in the names of requested rows; without any, all rows are requested.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Only {
     /// Only the rows with this text in their name, or one of several
@@ -33,24 +32,24 @@ pub(crate) struct Only {
 }
 
 impl Only {
-    /// The rows with this text.
+    /// Selects the rows with this text.
     pub(crate) fn text(text: &str) -> Self {
         Self {
             texts: vec![text.to_owned()],
         }
     }
 
-    /// Whether a row is meant.
+    /// Whether a row is selected.
     pub(crate) fn means(&self, name: &str) -> bool {
         self.texts.is_empty() || self.texts.iter().any(|text| name.contains(text.as_str()))
     }
 
-    /// Whether all rows are.
+    /// Whether all rows are selected.
     pub(crate) fn means_all(&self) -> bool {
         self.texts.is_empty()
     }
 
-    /// Refuses a text that no row has in its name, since who typed it meant one.
+    /// Refuses a text that is in no row's name, since it is probably mistyped.
     pub(crate) fn check(&self, rows: &[impl AsRef<str>]) -> Result<()> {
         let names = || rows.iter().map(AsRef::as_ref);
         let unknown = |text: &&String| !names().any(|name| name.contains(text.as_str()));

@@ -1,4 +1,4 @@
-//! Rust's nightly toolchain, which nothing but checks needs.
+//! Rust's nightly toolchain, which only some checks need.
 
 use std::process::Command;
 
@@ -6,18 +6,18 @@ use anyhow::{Context, Result, ensure};
 
 use crate::cargo;
 
-/// Its cargo, in this tree.
+/// Nightly's cargo, in this tree.
 pub(crate) fn cargo() -> Command {
     let mut command = cargo::of(Command::new("rustup"));
     command.args(["run", "nightly", "cargo"]);
-    // What runs this program is another toolchain's.
+    // These variables are of the toolchain that runs this program.
     for variable in ["CARGO", "RUSTC", "RUSTUP_TOOLCHAIN", "RUSTDOC"] {
         command.env_remove(variable);
     }
     command
 }
 
-/// Tells how to install what is missing.
+/// Fails with the installation command if something is missing.
 pub(crate) fn ensure(components: &[&str]) -> Result<()> {
     let mut rustup = Command::new("rustup");
     rustup.args(["component", "list", "--toolchain", "nightly", "--installed"]);

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 /// How long the daemon may take until it accepts requests.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
-/// Between two looks at it.
+/// Interval between two looks at it.
 const POLL: Duration = Duration::from_millis(20);
 
 /// A running daemon; dropping it ends it.
@@ -58,7 +58,7 @@ impl ProcessHost {
         Ok(())
     }
 
-    /// Lets a program use the adapter.
+    /// Sets the variables by which a program uses the adapter.
     pub(crate) fn environment(&self, program: &mut Command, library: &Path) {
         program
             .env("LD_PRELOAD", library)
@@ -66,12 +66,12 @@ impl ProcessHost {
             .env_remove("VRDMA_ADAPTER");
     }
 
-    /// Where the library finds the daemon.
+    /// The socket at which the library finds the daemon.
     pub(crate) fn socket(&self) -> PathBuf {
         self.folder.join("process.sock")
     }
 
-    /// What the daemon wrote.
+    /// The daemon's log.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.join("vrdmad.log")).unwrap_or_default()
     }
@@ -79,7 +79,7 @@ impl ProcessHost {
 
 impl Drop for ProcessHost {
     fn drop(&mut self) {
-        // It has nothing to save, and a failure means that it is gone already.
+        // The daemon has nothing to save, and a failure means that it is gone already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

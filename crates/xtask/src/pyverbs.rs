@@ -1,9 +1,9 @@
-//! `cargo xtask pyverbs`: rdma-core's own tests, on this host over the library, with ours in the same frame
-//! (`pyverbs/test_vrdma.py`), in a container with the newest ones that Debian has, or in a guest over the device.
+//! `cargo xtask pyverbs`: rdma-core's own tests, on this host over the library, with ours in the same framework
+//! (`pyverbs/test_vrdma.py`), in a container with the newest tests that Debian has, or in a guest over the device.
 //!
-//! Debian ships the tests as documentation of rdma-core, some of them compressed, and what they
-//! import as python3-pyverbs. `pyverbs/host.txt`, `pyverbs/newest.txt` and `pyverbs/guest.txt` list the tests that skip
-//! or fail there, with reasons.
+//! Debian ships the tests as documentation of rdma-core, some of them compressed, and the modules that they import as
+//! python3-pyverbs. `pyverbs/host.txt`, `pyverbs/newest.txt` and `pyverbs/guest.txt` list the tests that skip or fail
+//! there, with reasons.
 
 mod expected;
 mod guest;
@@ -17,19 +17,19 @@ use clap::Args;
 
 use expected::{Expected, Outcome};
 
-/// What runs the tests and reports on each; its arguments are told at its top.
+/// The script that runs the tests and reports on each; its arguments are described at its top.
 const SCRIPT: &str = include_str!("pyverbs/run.py");
 
 /// Options of `cargo xtask pyverbs`.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// In a stock guest instead of on this host
+    /// Run in a stock guest instead of on this host
     #[arg(long)]
     guest: bool,
-    /// In a container with rdma-core of Debian's unstable release
+    /// Run in a container with rdma-core of Debian's unstable release
     #[arg(long, conflicts_with = "guest")]
     newest: bool,
-    /// Optimised library and daemon; a guest's daemon always is
+    /// Use an optimised library and daemon; a guest's daemon always is
     #[arg(long)]
     release: bool,
     /// Only tests that match, such as "test_cq.*"
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     only: Vec<String>,
 }
 
-/// Runs the tests and compares what became of them with what is expected.
+/// Runs the tests and compares their outcomes with the expected ones.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Arguments { release, only, .. } = arguments;
     let (expected, report) = match (arguments.guest, arguments.newest) {

@@ -1,8 +1,8 @@
-//! What a guest with Linux's software RoCE thinks of the packets that reach it.
+//! The verdicts of a guest with Linux's software RoCE on the packets that reach it.
 //!
-//! rxe drops a packet with a wrong ICRC silently, and none of its counters tells (Linux 6.12,
-//! drivers/infiniband/sw/rxe/rxe_recv.c). So a return probe on its check counts the verdicts: 0 for a
-//! right ICRC, a negative number for a wrong one.
+//! rxe silently drops a packet with a wrong ICRC, and none of its counters shows that (Linux 6.12,
+//! drivers/infiniband/sw/rxe/rxe_recv.c). So a return probe on its check counts the verdicts: 0 for a right ICRC, a
+//! negative number for a wrong one.
 
 use anyhow::{Context, Result, ensure};
 use vrdma_lab::guest::{Guest, Kind};
@@ -11,7 +11,7 @@ const WATCH: &str = "t=/sys/kernel/tracing; [ -e $t/kprobe_events ] || mount -t 
      echo 'r:icrc rxe_icrc_check verdict=$retval:s32' > kprobe_events && \
      echo 'hist:keys=verdict' > events/kprobes/icrc/trigger && echo 1 > events/kprobes/icrc/enable";
 
-/// Lines such as `{ verdict:          0 } hitcount:       5000`.
+/// Prints lines such as `{ verdict:          0 } hitcount:       5000`.
 const LOOK: &str = "cat /sys/kernel/tracing/events/kprobes/icrc/hist";
 
 /// Packets by rxe's verdict on their ICRC.
@@ -21,7 +21,7 @@ struct Verdicts {
     wrong: u64,
 }
 
-/// Begins to count in every guest that has rxe.
+/// Starts counting in every guest that has rxe.
 pub(crate) fn watch<'a>(guests: impl IntoIterator<Item = &'a Guest>) -> Result<()> {
     for guest in with_rxe(guests) {
         guest
@@ -31,14 +31,14 @@ pub(crate) fn watch<'a>(guests: impl IntoIterator<Item = &'a Guest>) -> Result<(
     Ok(())
 }
 
-/// Complains about packets refused so far.
+/// Fails if packets have been refused so far.
 pub(crate) fn check<'a>(guests: impl IntoIterator<Item = &'a Guest>) -> Result<()> {
     let wrong = verdicts(guests)?.wrong;
     ensure!(wrong == 0, "rxe found {wrong} packets with a wrong ICRC");
     Ok(())
 }
 
-/// What to say of the verdicts at the end of a run; nothing where no rxe took part.
+/// The summary of verdicts at the end of a run; `None` if no rxe took part.
 pub(crate) fn told<'a>(guests: impl IntoIterator<Item = &'a Guest>) -> Option<String> {
     match verdicts(guests) {
         Ok(Verdicts { right: 0, wrong: 0 }) => None,
@@ -52,7 +52,7 @@ pub(crate) fn told<'a>(guests: impl IntoIterator<Item = &'a Guest>) -> Option<St
     }
 }
 
-/// What all of them have counted.
+/// The sum of all guests' counts.
 fn verdicts<'a>(guests: impl IntoIterator<Item = &'a Guest>) -> Result<Verdicts> {
     let mut sum = Verdicts::default();
     for guest in with_rxe(guests) {

@@ -1,8 +1,8 @@
 //! `cargo xtask sanitize`: tests of the daemon with a sanitizer built in, the standard library included.
 //!
-//! Clients and shards of these tests are threads of one process, and so are the rings' two ends; but each maps the rings on its own,
-//! and a sanitizer tells memory by its address. So races are found within the daemon and within a client. What the two sides share
-//! is loom's.
+//! Clients and shards of these tests are threads of one process, and so are both ends of the rings. But each maps the
+//! rings on its own, and a sanitizer identifies memory by its address. So it finds races within the daemon and within a
+//! client. What the two sides share is tested with loom.
 
 use std::process::{Command, ExitCode};
 
@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 
 use crate::{fuzz, nightly};
 
-/// What is looked for.
+/// What the sanitizer looks for.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Sanitizer {
     /// Accesses out of bounds, to freed memory, and the like (AddressSanitizer)
@@ -28,7 +28,7 @@ impl Sanitizer {
         }
     }
 
-    /// What is in the names of tests that are not run, and why.
+    /// Parts of the names of tests that are not run, and the reasons.
     fn left_out(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Address => &[],
@@ -45,7 +45,8 @@ impl Sanitizer {
         }
     }
 
-    /// Leaks are not looked for: that would stop tests by ptrace. Faults of memory have handlers of their own.
+    /// The variable and value of the sanitizer's options. Leaks are not looked for: ptrace would stop tests for that.
+    /// Memory faults have handlers of their own.
     fn options(self) -> (&'static str, &'static str) {
         match self {
             Self::Address => (
@@ -60,14 +61,14 @@ impl Sanitizer {
     }
 }
 
-/// A sanitizer learns of mappings by calls of libc. Of those that `rustix` makes by itself it learns nothing, and takes memory that
-/// is mapped where other memory was for the same.
+/// A sanitizer learns of mappings by calls of libc. It does not see those that `rustix` makes directly, and would
+/// confuse memory that is mapped where other memory was before.
 const CALLS_BY_LIBC: &str = "--cfg rustix_use_libc";
 
 /// Options of `cargo xtask sanitize`.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// What is looked for
+    /// What to look for
     sanitizer: Sanitizer,
     /// Tests of the daemon [default: process]
     #[arg(long = "test", value_name = "NAME", default_value = "process")]

@@ -25,42 +25,40 @@ pub(crate) enum AdapterCommand {
         /// MAC address; one derived from the name if absent
         #[arg(long)]
         mac: Option<MacAddress>,
-        /// How the guest rings: mapped, or trapped (slow, for finding faults)
+        /// How the guest rings doorbells: mapped, or trapped (slow, for finding faults)
         #[arg(long, default_value_t)]
         doorbells: DoorbellMode,
-        /// Who uses it: vm, process for programs of this host and its containers, or tap for the
-        /// host's own IP stack (an interface named as the adapter; needs CAP_NET_ADMIN)
+        /// What uses the adapter: vm, process for programs of this host and its containers, or tap for the host's own
+        /// IP stack (an interface named as the adapter; needs CAP_NET_ADMIN)
         #[arg(long, default_value_t)]
         kind: AdapterKind,
-        /// IP address of an adapter of processes, a link-local one if absent; of a tap, with the
-        /// network's 24 bits (IPv6: 64), none if absent; of a vm, one that its guest is kept to, which may be
-        /// repeated, or learn for the first that it uses: any if absent
+        /// IP address. Kind process: its address, a link-local one if absent. Kind tap: with the network's 24 bits
+        /// (IPv6: 64), none if absent. Kind vm: an address that its guest is kept to, which may be repeated, or learn
+        /// for the first that it uses; any if absent
         #[arg(long, value_name = "IP|learn")]
         ip: Vec<NewAddress>,
-        /// Shard of the data path that serves it; that with the fewest adapters if absent
+        /// Shard of the data path that serves the adapter; that with the fewest adapters if absent
         #[arg(long, value_name = "N", value_parser = shard_number, allow_hyphen_values = true)]
         shard: Option<u16>,
-        /// The VM is on another host, from which it is to come by a migration; that host has the addresses
-        /// until then
+        /// The VM is on another host, from which a migration is to bring it; that host has the addresses until then
         #[arg(long)]
         away: bool,
         #[command(flatten)]
         limits: LimitOptions,
-        /// What its turns weigh beside those of others of its port group and shard, 1 to 100
+        /// Weight of its turns beside those of others of its port group and shard, 1 to 100
         #[arg(long, default_value_t, value_name = "N")]
         weight: Weight,
-        /// User of the host who may use it besides the daemon's own, by name or number; may be
-        /// repeated. Without users and groups, those of the port group
+        /// User of the host who may use the adapter besides the daemon's own, by name or number; may be repeated.
+        /// Without users and groups, those of the port group
         #[arg(long = "user", value_name = "USER")]
         users: Vec<UnixName>,
-        /// Group whose members may use it; may be repeated
+        /// Group whose members may use the adapter; may be repeated
         #[arg(long = "group", value_name = "GROUP")]
         groups: Vec<UnixName>,
     },
     /// Change an adapter's limits, guarantee, weight, addresses or users while it is used, until the daemon stops
     ///
-    /// Whom you name for users or for groups takes the place of all who were named before, and so do
-    /// addresses. What is open stays open.
+    /// The users, groups or addresses that you name replace all that were named before. What is open stays open.
     #[command(after_long_help = SET_EXAMPLES)]
     #[command(group = ArgGroup::new("change").required(true).multiple(true))]
     Set {
@@ -68,18 +66,18 @@ pub(crate) enum AdapterCommand {
         name: Name,
         #[command(flatten)]
         limits: LimitChanges,
-        /// What its turns weigh beside those of others of its port group and shard, 1 to 100
+        /// Weight of its turns beside those of others of its port group and shard, 1 to 100
         #[arg(long, value_name = "N", group = "change")]
         weight: Option<Weight>,
-        /// IP address that the guest of a VM is kept to; may be repeated; or learn, for the first IPv4 and the
-        /// first IPv6 address that it uses from now on; or none, to let it take any
+        /// IP address that the guest of a VM is kept to; may be repeated; or learn, for the first IPv4 and the first
+        /// IPv6 address that it uses from now on; or none, to allow any
         #[arg(long, value_name = "IP|learn|none", group = "change")]
         ip: Vec<NewAddress>,
-        /// User of the host who may use it besides the daemon's own, by name or number; may be
-        /// repeated; or none
+        /// User of the host who may use the adapter besides the daemon's own, by name or number; may be repeated; or
+        /// none
         #[arg(long = "user", value_name = "USER", group = "change")]
         users: Vec<UnixName>,
-        /// Group whose members may use it; may be repeated; or none
+        /// Group whose members may use the adapter; may be repeated; or none
         #[arg(long = "group", value_name = "GROUP", group = "change")]
         groups: Vec<UnixName>,
     },
@@ -101,11 +99,11 @@ pub(crate) enum AdapterCommand {
     Show {
         /// The adapter
         name: Name,
-        /// What it is made of at the moment, for bug reports: queue pairs with states, PSNs and peers, completion
-        /// queues, regions, counters
+        /// The adapter's present state, for bug reports: queue pairs with states, PSNs and peers, completion queues,
+        /// regions, counters
         ///
-        /// No keys, no addresses of memory and nothing that was sent: who reads it learns who talks with whom, and
-        /// cannot reach any memory with it. The first 1024 objects of each kind.
+        /// No keys, no memory addresses and nothing that was sent: a reader learns who talks with whom, and cannot
+        /// reach any memory with it. The first 1024 objects of each kind.
         #[arg(long)]
         state: bool,
     },
@@ -114,15 +112,15 @@ pub(crate) enum AdapterCommand {
         /// The adapter
         name: Name,
     },
-    /// Write a snapshot of a VM that stands still: its adapter into one file, QEMU's memory and devices into another
+    /// Write a snapshot of a paused VM: its adapter into one file, QEMU's memory and devices into another
     ///
-    /// The adapter works on, but for the milliseconds in which its context is made; QEMU's cont lets the VM run afterwards.
-    /// What fails is taken back, and files of these names are as they were.
+    /// The adapter keeps working, except for the milliseconds in which its context is made; QEMU's cont lets the VM run
+    /// afterwards. If saving fails, it is undone, and files of these names are as they were.
     #[command(after_long_help = SAVE_EXAMPLES)]
     Save(SnapshotOptions),
-    /// Let a VM go on where its snapshot left off
+    /// Let a VM continue from its snapshot
     ///
-    /// In a QEMU that was started with the options that the VM had and -S -incoming defer. The VM stands still
+    /// QEMU must have been started with the options that the VM had and -S -incoming defer. The VM is paused
     /// afterwards: QEMU's cont lets it run. Its connections end with an error, since their other ends have gone on.
     #[command(after_long_help = RESTORE_EXAMPLES)]
     Restore(RestoreOptions),
@@ -141,7 +139,7 @@ pub(crate) enum AdapterCommand {
     LibvirtXml(LibvirtOptions),
 }
 
-/// An address to keep a guest to, or what there is in the place of one.
+/// An address to keep a guest to, or a word in its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NewAddress {
     One(IpAddr),
@@ -228,11 +226,11 @@ pub(crate) struct SnapshotOptions {
 pub(crate) struct RestoreOptions {
     #[command(flatten)]
     pub(crate) snapshot: SnapshotOptions,
-    /// Its connections go on
+    /// Keep the VM's connections
     ///
-    /// Right only if all their other ends are VMs that stood still when the first of their snapshots was taken, and that
-    /// are all restored, too. A peer that has gone on takes new messages for old ones: they are lost, or it gets old
-    /// ones for new. Without this option connections end with IBV_EVENT_QP_FATAL, and programs connect anew.
+    /// Right only if all their other ends are VMs that were paused when the first of their snapshots was taken, and
+    /// that are all restored, too. A peer that has gone on takes new messages for old ones, which are then lost, or it
+    /// gets old ones for new. Without this option connections end with IBV_EVENT_QP_FATAL, and programs connect anew.
     #[arg(long)]
     pub(crate) keep_connections: bool,
 }
@@ -244,9 +242,9 @@ pub(crate) struct LibvirtOptions {
     /// PCI slot of the two functions, 1 to 30; one that the domain does not use
     #[arg(long, default_value = "5")]
     pub(crate) slot: Slot,
-    /// Adds a QMP socket for `vrdma migrate`, since libvirt keeps its own to itself
+    /// Add a QMP socket for `vrdma migrate`, since libvirt keeps its own to itself
     ///
-    /// QEMU makes it, as the user that libvirt runs it as: in a folder where that user may.
+    /// QEMU creates it, as the user that libvirt runs it as: name a folder where that user may.
     #[arg(long, value_name = "PATH")]
     pub(crate) qmp: Option<PathBuf>,
     /// For the destination of `vrdma migrate`: QEMU waits for the VM
@@ -256,7 +254,7 @@ pub(crate) struct LibvirtOptions {
     pub(crate) incoming: bool,
 }
 
-/// Whether there is such a shard, the daemon knows.
+/// Parses a shard's number. Only the daemon knows whether there is such a shard.
 fn shard_number(text: &str) -> Result<u16, String> {
     text.parse()
         .map_err(|_| "write its number: `vrdma status` lists the shards, from 0 on".to_owned())

@@ -20,16 +20,16 @@ pub(crate) struct LimitOptions {
     /// The most messages that it receives in a second
     #[arg(long, value_name = "NUMBER")]
     pub(crate) limit_in_ops: Option<OpsRate>,
-    /// What it can send whatever others of its shard do, in bits a second: at most its limit
+    /// The rate that it can always send, whatever others of its shard do, in bits a second: at most its limit
     #[arg(long, value_name = "RATE")]
     pub(crate) guarantee_out: Option<Rate>,
-    /// What others of its host can send to it whatever else they and others do, in bits a second
+    /// The rate that others of its host can always send to it, whatever they and others do besides, in bits a second
     #[arg(long, value_name = "RATE")]
     pub(crate) guarantee_in: Option<Rate>,
-    /// Messages that it can send in a second; each 4 KiB of a long one count as one
+    /// Messages that it can always send in a second; each 4 KiB of a long one count as one
     #[arg(long, value_name = "NUMBER")]
     pub(crate) guarantee_out_ops: Option<OpsRate>,
-    /// Messages that others of its host can send to it in a second
+    /// Messages that others of its host can always send to it in a second
     #[arg(long, value_name = "NUMBER")]
     pub(crate) guarantee_in_ops: Option<OpsRate>,
 }
@@ -50,16 +50,17 @@ pub(crate) struct LimitChanges {
     /// The most messages that it receives in a second; or none
     #[arg(long, value_name = "NUMBER", group = "change")]
     pub(crate) limit_in_ops: Option<Limit<OpsRate>>,
-    /// What it can send whatever others of its shard do, in bits a second: at most its limit; or none
+    /// The rate that it can always send, whatever others of its shard do, in bits a second: at most its limit; or none
     #[arg(long, value_name = "RATE", group = "change")]
     pub(crate) guarantee_out: Option<Limit<Rate>>,
-    /// What others of its host can send to it whatever else they and others do, in bits a second; or none
+    /// The rate that others of its host can always send to it, whatever they and others do besides, in bits a second;
+    /// or none
     #[arg(long, value_name = "RATE", group = "change")]
     pub(crate) guarantee_in: Option<Limit<Rate>>,
-    /// Messages that it can send in a second, each 4 KiB of a long one counted as one; or none
+    /// Messages that it can always send in a second, each 4 KiB of a long one counted as one; or none
     #[arg(long, value_name = "NUMBER", group = "change")]
     pub(crate) guarantee_out_ops: Option<Limit<OpsRate>>,
-    /// Messages that others of its host can send to it in a second; or none
+    /// Messages that others of its host can always send to it in a second; or none
     #[arg(long, value_name = "NUMBER", group = "change")]
     pub(crate) guarantee_in_ops: Option<Limit<OpsRate>>,
 }

@@ -23,15 +23,15 @@ pub(crate) struct RunOptions {
     /// IP address of an adapter of its own; a link-local one if absent
     #[arg(long)]
     pub(crate) ip: Option<IpAddr>,
-    /// Lets the program and others of its user that were started so reach each other's memory
+    /// Let the program and others of its user that were started so reach each other's memory
     ///
-    /// READs and WRITEs between them are then carried out by whoever asks for them, without vrdmad,
-    /// which checks keys and rights once and takes the grant back when they end. A program gets
-    /// descriptors of all the memory of those it is connected to: only for programs that trust each
-    /// other. Such traffic is in no statistics and no trace.
+    /// READs and WRITEs between them are then carried out by the process that asks for them, without vrdmad. It checks
+    /// keys and rights once and takes the grant back when they end. A program gets descriptors of all the memory of
+    /// those it is connected to: only for programs that trust each other. Such traffic is in no statistics and no
+    /// trace.
     #[arg(long)]
     pub(crate) fast_local: bool,
-    /// Leaves registered memory where it is: several times slower
+    /// Leave registered memory where it is: several times slower
     ///
     /// Without this option the whole pages of registered memory become shared pages of a file that belongs to the
     /// program, at the same addresses and while other threads use them. vrdmad then copies without asking the kernel.

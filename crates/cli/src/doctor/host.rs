@@ -1,4 +1,4 @@
-//! The kernel and what it allows.
+//! The kernel and what it permits.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -12,7 +12,7 @@ use super::Check;
 
 const KVM: &str = "/dev/kvm";
 
-/// What a look at KVM showed.
+/// The result of trying KVM.
 pub(super) enum Kvm {
     /// A QEMU ran with it.
     Works,
@@ -24,7 +24,7 @@ pub(super) enum Kvm {
     Untried,
 }
 
-/// Asks QEMU itself: the device opens in many a container where no VM starts.
+/// Tries KVM with QEMU itself: in many containers the device opens but no VM starts.
 pub(super) fn kvm(qemu: &Path) -> Check {
     let device = File::options().read(true).write(true).open(KVM);
     judge_kvm(match device {
@@ -55,7 +55,7 @@ fn starts(qemu: &Path) -> io::Result<bool> {
         .stderr(Stdio::null())
         .spawn()?;
     if let Some(mut monitor) = machine.stdin.take() {
-        // A QEMU that has ended already says so by its status.
+        // If QEMU has ended already, its status tells.
         let _ = monitor.write_all(b"quit\n");
     }
     Ok(machine.wait()?.success())
@@ -91,7 +91,7 @@ pub(super) fn judge_kvm(kvm: Kvm) -> Check {
     }
 }
 
-/// Doorbells, and guests' memory, are anonymous files that travel over sockets.
+/// Checks memfds: doorbells and guests' memory are anonymous files that are passed over sockets.
 pub(super) fn memory_files() -> Check {
     judge_memory_files(
         memfd_create(
@@ -113,18 +113,18 @@ pub(super) fn judge_memory_files(made: io::Result<()>) -> Check {
     }
 }
 
-/// Lets programs with several threads move registered memory into a file.
+/// The device that lets programs with several threads move registered memory into a file.
 const USERFAULTFD: &str = "/dev/userfaultfd";
-/// Others may make a whole userfaultfd without it.
+/// Whether other users may create a full userfaultfd without the device.
 const UNPRIVILEGED: &str = "/proc/sys/vm/unprivileged_userfaultfd";
 
-/// What of memory that is moved this machine can do.
+/// How far this machine can move registered memory into files.
 pub(super) struct Adopting {
     /// Linux's version: mappings are asked for one by one since 6.11.
     pub(super) kernel: (u32, u32),
-    /// Whether a program of ours may watch its memory by itself.
+    /// Whether a program of this user may open a userfaultfd itself.
     pub(super) is_ours: bool,
-    /// Whether the daemon lends it what it takes.
+    /// Whether the daemon lends programs the device.
     pub(super) is_lent: bool,
 }
 
@@ -169,7 +169,7 @@ pub(super) fn judge_adopting(found: &Adopting) -> Check {
     }
 }
 
-/// Of `Linux 6.12.1-something`.
+/// Parses the version in `Linux 6.12.1-something`.
 pub(super) fn version(release: &str) -> Option<(u32, u32)> {
     let numbers = release.split_whitespace().last()?;
     let mut numbers = numbers.split(['.', '-']).map(str::parse);
@@ -187,7 +187,7 @@ fn release() -> String {
     )
 }
 
-/// QEMU locks guest memory only when told to; then this limit ends it before the guest runs.
+/// QEMU locks guest memory only when told to; this limit then ends QEMU before the guest runs.
 pub(super) fn memory_lock() -> Check {
     judge_memory_lock(getrlimit(Resource::Memlock).current)
 }

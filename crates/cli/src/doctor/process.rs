@@ -1,4 +1,4 @@
-//! What programs of this host need.
+//! What programs of this host need to use adapters.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -9,7 +9,7 @@ use vrdma_api::{Adapter, AdapterKind, Status, paths};
 
 use super::{Check, Verdict};
 
-/// The socket, the adapters and the library.
+/// Checks the socket, the adapters and the library.
 pub(super) fn checks(status: &Status) -> Vec<Check> {
     let socket = status.run_dir.join(paths::PROCESS_SOCKET_FILE);
     let of_processes = |adapter: &&Adapter| adapter.kind == AdapterKind::Process;
@@ -26,7 +26,7 @@ pub(super) fn checks(status: &Status) -> Vec<Check> {
     checks
 }
 
-/// Containers may have users of their own, whom the daemon does not take for its own user.
+/// Tells who may use the adapters. Containers may have users of their own, which are not the daemon's user.
 pub(super) fn judge_users(adapters: &[&Adapter]) -> Option<Check> {
     let first = adapters.first()?;
     let named = |adapter: &&&Adapter| !adapter.users.is_empty() || !adapter.groups.is_empty();
@@ -60,8 +60,7 @@ pub(super) fn judge_socket(socket: &Path, is_ours: bool, adapters: usize) -> Che
     )
 }
 
-/// What a program of this environment finds, whoever starts it: in a container this may be all there
-/// is of the daemon.
+/// Checks what any program of this environment finds: in a container, this may be all that it sees of the daemon.
 pub(super) fn of_programs(has_daemon: bool) -> Check {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let named = variable(paths::PROCESS_SOCKET_VARIABLE);

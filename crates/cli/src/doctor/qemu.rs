@@ -1,4 +1,4 @@
-//! The QEMU that shall run the guests.
+//! The QEMU that is to run the guests.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use super::Check;
 
-/// The first release whose `vfio-user-pci` serves the stock driver.
+/// The first release whose `vfio-user-pci` works with the stock driver.
 const MAJOR_MIN: u32 = 11;
 
 const MEND: &str = "install QEMU 11 or later (Debian 13 has it in trixie-backports), or name another program with --qemu";
@@ -59,7 +59,7 @@ pub(super) fn judge_version(program: &Path, said: &str) -> Check {
     }
 }
 
-/// Major number and the whole of "QEMU emulator version 11.1.3 (Debian ...)".
+/// The major number and the full version in "QEMU emulator version 11.1.3 (Debian ...)".
 fn version(said: &str) -> Option<(u32, &str)> {
     let full = said
         .lines()

@@ -1,4 +1,4 @@
-//! The daemon and what it lives in.
+//! The daemon and its environment.
 
 use std::fs;
 use std::io;
@@ -10,8 +10,8 @@ use vrdma_api::Status;
 use super::Check;
 use crate::failure::Failure;
 
-/// Descriptors of one adapter with a guest: two listeners, two connections, doorbell memory, three
-/// interrupts, and the guest's memory, which firmware cuts into some ten pieces.
+/// Descriptors of one adapter with a guest: two listeners, two connections, doorbell memory, three interrupts, and the
+/// guest's memory, which firmware splits into some ten pieces.
 const DESCRIPTORS_PER_ADAPTER: u64 = 24;
 
 /// Descriptors of the daemon itself, with clients of the control API.
@@ -46,14 +46,14 @@ pub(super) fn judge_run_dir(path: &Path, mode: io::Result<u32>) -> Check {
     }
 }
 
-/// The daemon's own limit, which is what counts, not this shell's.
+/// Checks the daemon's own limit, which is what counts, not this shell's.
 pub(super) fn descriptors(status: &Status) -> Check {
     let limits = fs::read_to_string(format!("/proc/{}/limits", status.pid));
     let limit = limits.ok().and_then(|text| open_files(&text));
     judge_descriptors(limit, status.adapters.len() as u64)
 }
 
-/// The soft limit in `/proc/PID/limits`.
+/// Returns the soft limit in `/proc/PID/limits`.
 pub(super) fn open_files(limits: &str) -> Option<u64> {
     let line = limits
         .lines()
@@ -84,7 +84,7 @@ pub(super) fn judge_descriptors(limit: Option<u64>, adapters: u64) -> Check {
     }
 }
 
-/// Threads of the data path that stand still.
+/// Reports data path threads that make no turns.
 pub(super) fn stuck(status: &Status) -> Vec<Check> {
     let shards = status.shards.iter().enumerate();
     let shards =
@@ -101,7 +101,7 @@ pub(super) fn stuck(status: &Status) -> Vec<Check> {
     all.collect()
 }
 
-/// What the daemon has given up, as it says itself.
+/// Reports what the daemon has given up, by its own account.
 pub(super) fn protections(status: &Status) -> Vec<Check> {
     let checks = status.protections.iter().map(|protection| {
         let name = format!("sandbox, {}", protection.name);
@@ -113,7 +113,7 @@ pub(super) fn protections(status: &Status) -> Vec<Check> {
     checks.collect()
 }
 
-/// What the daemon finds wrong with the guests that are connected.
+/// Reports what the daemon finds wrong with the connected guests.
 pub(super) fn faults(status: &Status) -> Vec<Check> {
     let faults = status.stats.iter().filter_map(|stats| {
         let fault = stats.rdma.fault.as_ref()?;

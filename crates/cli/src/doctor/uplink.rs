@@ -11,7 +11,7 @@ use super::Check;
 /// `CAP_NET_RAW` of `linux/capability.h`.
 const CAP_NET_RAW: u32 = 13;
 
-/// Raw uplinks need a capability of the daemon or its helper, tunnels a UDP socket.
+/// Checks both kinds of uplink: raw ones need a capability of the daemon or its helper, tunnels a UDP socket.
 pub(super) fn checks(daemon: Option<&Status>) -> [Check; 2] {
     [
         raw(daemon),
@@ -19,7 +19,7 @@ pub(super) fn checks(daemon: Option<&Status>) -> [Check; 2] {
     ]
 }
 
-/// What the daemon says where it runs, the rights of this command otherwise.
+/// Checks raw uplinks: by what a running daemon reports, otherwise by the rights of this command.
 fn raw(daemon: Option<&Status>) -> Check {
     let Some(daemon) = daemon else {
         let status = fs::read_to_string("/proc/self/status").ok();
@@ -30,7 +30,7 @@ fn raw(daemon: Option<&Status>) -> Check {
     judge_raw("vrdmad", Some(daemon.opens_interfaces))
 }
 
-/// The effective capabilities in a `status` file of `/proc`.
+/// Returns the effective capabilities in a `status` file of `/proc`.
 pub(super) fn effective(status: &str) -> Option<u64> {
     let line = status
         .lines()

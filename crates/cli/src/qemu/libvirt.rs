@@ -1,4 +1,4 @@
-//! The same for libvirt, which passes what it does not know to QEMU.
+//! The same options for libvirt, which passes what it does not know to QEMU.
 
 use super::QemuOption;
 
@@ -24,7 +24,7 @@ const BEFORE: &str = "\
 
 const AFTER: &str = "  </qemu:commandline>\n</domain>";
 
-/// For an attribute in single quotes (XML 1.0, 2.4).
+/// Escapes for an attribute in single quotes (XML 1.0, 2.4).
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

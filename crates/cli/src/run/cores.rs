@@ -1,9 +1,9 @@
-//! Which cores the program runs on.
+//! The cores that the program runs on.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Takes the core away from this thread and so from the program, unless it is the only one. Where it
-/// fails the program runs as well, only slower.
+/// Removes the core from this thread, and thus from the program, unless it is the only one. If that fails, the program
+/// still runs, only slower.
 pub(super) fn keep_off(core: u32) {
     let Ok(mut cores) = sched_getaffinity(None) else {
         return;

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use vrdma_verbs::memory::{CopyFault, Fault};
 
-/// A buffer by its place.
+/// A buffer, by its index.
 pub(super) type Region = usize;
 
 #[derive(Default)]

@@ -1,5 +1,5 @@
-//! An engine with one queue pair of each kind, and peers that keep no rule: units within a host, packets from
-//! a wire.
+//! An engine with one queue pair of each kind, and peers that break all rules: units within a host, packets from a
+//! wire.
 
 mod memory;
 mod node;

@@ -1,4 +1,4 @@
-//! One adapter with a queue pair of each kind in RTS, and a peer that exists by its address only.
+//! One adapter with a queue pair of each kind in RTS, and a peer that is only an address.
 
 use std::net::Ipv4Addr;
 
@@ -18,14 +18,14 @@ pub(super) const QKEY: Qkey = Qkey(0x1111);
 /// The peer's queue pair.
 pub(super) const PEER: Qpn = Qpn::from_low_bits(0x77);
 
-/// Where the region of the peer begins, and how much of its buffer it is.
+/// Address of the region that is given to the peer, and its length in the buffer.
 pub(super) const GIVEN_AT: u64 = 0x1000;
 pub(super) const GIVEN: usize = 1024;
 
 /// The longest unit, short enough that messages take several.
 const UNIT_BYTES: u32 = 512;
 
-/// Requests of the owner, as long as there is room.
+/// Kinds of requests that the owner posts, as long as there is room.
 const SENDS: usize = 4;
 
 pub(super) struct Node {
@@ -34,7 +34,7 @@ pub(super) struct Node {
     pub(super) now: Time,
     pd: PdId,
     pub(super) qps: [QpId; 3],
-    /// What the peer was given: the first half of a buffer.
+    /// Keys of the peer's region: the first half of a buffer.
     pub(super) given: MrKeys,
     half_given: Region,
     own: MrKeys,
@@ -138,7 +138,7 @@ impl Node {
         }
     }
 
-    /// The owner goes on: connects again what failed, posts, lets time pass.
+    /// An action of the owner: connects again what failed, posts, or lets time pass.
     pub(super) fn live(&mut self, input: &mut Input<'_>) {
         let at = input.below(KINDS.len());
         match input.below(4) {
@@ -178,12 +178,12 @@ impl Node {
             id: 7,
             sges: Ok(parts[..].into()),
         };
-        // A window that is full refuses.
+        // A full queue refuses the request.
         let _posted = self.hca.post_recv(self.qps[at], wr);
     }
 
     fn send(&mut self, at: usize, input: &mut Input<'_>) {
-        // Front ends make datagrams without a destination requests that fail.
+        // Front ends turn datagrams without a destination into requests that fail.
         if KINDS[at] == QpType::Ud || self.hca.send_room(self.qps[at]) == 0 {
             return;
         }
@@ -207,7 +207,7 @@ impl Node {
         self.transmit();
     }
 
-    /// What would go out is lost: peers that keep no rule answer what they like.
+    /// Takes all outgoing packets, which are lost: peers that break all rules answer anything.
     fn transmit(&mut self) {
         let mut pace = Pace::Wire;
         while let Some(qp) = self.hca.next_ready() {
@@ -229,7 +229,8 @@ impl Node {
         }
     }
 
-    /// Nobody has touched what the peer was not given, and the state can be saved and is the same again.
+    /// Checks that memory that the peer was not given is untouched, and that a saved state can be restored and is the
+    /// same.
     pub(super) fn check(&mut self) {
         assert!(self.memory.is_untouched(self.half_given, GIVEN..2 * GIVEN));
         self.drain();
@@ -251,7 +252,7 @@ fn to_peer() -> Address {
     }
 }
 
-/// The masks that the kernel's driver sends.
+/// The attribute masks that the kernel's driver sends.
 fn mask(kind: QpType, to: QpState) -> AttrMask {
     let bits = match (kind, to) {
         (QpType::Rc | QpType::Uc, QpState::Init) => 0x39,

@@ -1,4 +1,4 @@
-//! RoCEv2 frames of any contents with a right ICRC, as another host may send them.
+//! RoCEv2 frames of any contents with a correct ICRC, as another host may send them.
 
 use vrdma_verbs::packet::Train;
 use vrdma_wire::registry::rebuild;
@@ -8,7 +8,7 @@ use super::memory::Region;
 use super::node::{KINDS, Node};
 use crate::input::Input;
 
-/// Ethernet, IPv4 and UDP from the peer to us, up to the BTH.
+/// Ethernet, IPv4 and UDP headers from the peer to us, up to the BTH.
 const HEAD: [u8; 42] = [
     2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, // Ethernet
     0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 2, 10, 0, 0, 1, // IPv4
@@ -17,10 +17,10 @@ const HEAD: [u8; 42] = [
 
 const ICRC_BYTES: usize = 4;
 
-/// Where the BTH has the queue pair.
+/// Offset of the queue pair in the BTH.
 const QPN_AT: usize = 5;
 
-/// Plays an input as a script of frames and of what the owner does.
+/// Runs an input as a script of frames and of actions of the owner.
 pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
     let mut node = Node::new();
@@ -54,7 +54,7 @@ fn receive(node: &mut Node, train: &mut Train<Region>, input: &mut Input<'_>) {
     node.drain();
 }
 
-/// The bytes behind headers whose lengths are right.
+/// A frame of these bytes behind headers with correct lengths.
 fn framed(any: &[u8]) -> Vec<u8> {
     let mut frame = [&HEAD[..], any, &[0; ICRC_BYTES]].concat();
     let ip = (frame.len() - 14) as u16;
@@ -65,7 +65,7 @@ fn framed(any: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// As whoever owns the wire does.
+/// Takes a packet as the owner of a wire does.
 fn take(node: &mut Node, train: &mut Train<Region>, packet: &Packet<'_>) {
     let Some(arrival) = node.hca.decode(packet) else {
         return end_train(node, train);

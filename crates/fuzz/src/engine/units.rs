@@ -1,4 +1,4 @@
-//! Requests and responses of another adapter of the host whose front end is broken.
+//! Requests and responses of another adapter of the host with a broken front end.
 
 use vrdma_verbs::Source;
 use vrdma_verbs::memory::{Gather, Stretch};
@@ -12,10 +12,10 @@ use super::memory::{Memory, Region};
 use super::node::{GIVEN_AT, KINDS, Node, PEER, QKEY, own_gid, peer_gid};
 use crate::input::Input;
 
-/// Bytes of the peer's memory that payload comes from.
+/// Bytes of the peer's memory that payload is taken from.
 const SOURCE_BYTES: usize = 4096;
 
-/// Plays an input as a script of units and of what the owner does.
+/// Runs an input as a script of units and of actions of the owner.
 pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
     let mut node = Node::new();

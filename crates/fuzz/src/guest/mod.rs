@@ -1,13 +1,12 @@
-//! A guest that does anything at all: the device never panics, never hangs, and never touches another
-//! guest.
+//! A guest that does anything: the device never panics, never hangs, and never touches another guest.
 //!
 //! ```text
 //!   villain ── a connection, datagrams ──► victim ◄── a connection ──► witness
 //! ```
 //!
-//! The villain pokes registers, commands, rings, requests, doorbells, page directories and its memory
-//! map. Afterwards the connection between victim and witness must still work, memory of the victim that
-//! it never shared must be as it was, and the villain's device must work again after a reset.
+//! The villain changes registers, commands, rings, requests, doorbells, page directories and its memory map. Afterwards
+//! the connection between victim and witness must still work, memory of the victim that it never shared must be
+//! unchanged, and the villain's device must work again after a reset.
 
 mod villain;
 
@@ -24,7 +23,7 @@ use villain::Villain;
 
 const SECRET_BYTES: usize = 20_000;
 
-/// How often the villain starts over within one test: the victim's tables hold its connections.
+/// Most restarts of the villain within one test: the victim's tables hold its connections.
 const LIVES: usize = 4;
 
 struct World {
@@ -38,7 +37,7 @@ fn world(maps_doorbells: bool) -> World {
     for number in 1..4 {
         let mut config = DeviceConfig::new(Fabric::identity(number));
         config.maps_doorbells = maps_doorbells;
-        // Small tables: random numbers hit something.
+        // Tables are small, so that random numbers hit entries.
         let limits = &mut config.limits;
         (limits.uar_pages, limits.qps, limits.cqs, limits.srqs) = (8, 32, 32, 8);
         (limits.mrs, limits.pds, limits.gids) = (64, 32, 8);
@@ -54,7 +53,7 @@ fn world(maps_doorbells: bool) -> World {
     }
 }
 
-/// A villain with two new connections to the victim.
+/// Makes a villain with two new connections to the victim.
 fn villain(fabric: Fabric) -> (Fabric, Villain) {
     let kernel = PairOptions {
         kernel: true,
@@ -67,7 +66,7 @@ fn villain(fabric: Fabric) -> (Fabric, Villain) {
     (kernel.fabric, villain)
 }
 
-/// Memory of the victim that is registered, but not in the domain that the villain reaches.
+/// Registers memory of the victim, but not in the domain that the villain can reach.
 fn hide_secret(pair: &mut Pair) -> Buffer {
     let vm = &mut pair.fabric[1];
     let buffer = vm.buffer(SECRET_BYTES as u64);
@@ -100,7 +99,7 @@ impl World {
         self.villain_reforms();
     }
 
-    /// Whatever state its device is in, a reset and a new driver get it to work.
+    /// In any state of the device, a reset and a new driver make it work.
     fn villain_reforms(&mut self) {
         let vm = &mut self.pair.fabric[0];
         vm.forget_driver();
@@ -116,7 +115,7 @@ impl World {
     }
 }
 
-/// Plays an input as a script of deeds; its first byte says how doorbells come.
+/// Runs an input as a script of actions; its first byte selects how doorbells come.
 pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
     let mut world = world(input.is_odd());

@@ -1,4 +1,4 @@
-//! What a hostile guest does: numbers from a pool that makes them hit, at places that matter.
+//! The actions of a hostile guest: numbers that are likely to hit, written to places that matter.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::input::Input;
 
 const VILLAIN: usize = 0;
 
-/// A hostile guest with two connected queue pairs, of a program and of its kernel.
+/// A hostile guest with two connected queue pairs, one of a program and one of its kernel.
 pub(crate) struct Villain {
     end: End,
     kernel: End,
     /// A fast-register region of the kernel.
     empty: Mr,
-    /// What the peers of the two share.
+    /// The memory that the peers of both queue pairs share.
     target: (u64, u32),
     kernel_target: (u64, u32),
     /// Pages that the device knows.
@@ -49,7 +49,7 @@ impl Villain {
             pages.extend(&directory.pages);
         }
         pages.extend(&end.buffer.pages);
-        // The handlers would not survive what is done to their rings.
+        // The interrupt handlers would not survive what is done to their rings.
         vm.interrupts.blocked = true;
         Self {
             end,
@@ -61,7 +61,7 @@ impl Villain {
         }
     }
 
-    /// One deed; the numbers that follow it are seeds.
+    /// Performs one action; the numbers after it are seeds.
     pub(crate) fn act(&mut self, fabric: &mut Fabric, input: &mut Input<'_>) {
         let vm = &mut fabric[VILLAIN];
         match input.below(48) {
@@ -82,7 +82,7 @@ impl Villain {
         }
     }
 
-    /// A word anywhere in a page that the device knows.
+    /// Writes a word anywhere in a page that the device knows.
     fn poke(&self, vm: &mut Guest, page: u8, at: u16, seed: u64) {
         let at = self.page(page) + u64::from(at) % PAGE / 8 * 8;
         vm.ram.write(at, &self.number(seed).to_le_bytes());
@@ -92,7 +92,7 @@ impl Villain {
         self.pages[seed as usize % self.pages.len()]
     }
 
-    /// Small numbers and handles, addresses, extremes, and anything.
+    /// Small numbers and handles, addresses, extremes, and arbitrary numbers.
     fn number(&self, seed: u64) -> u64 {
         let rest = seed >> 3;
         match seed % 8 {
@@ -108,7 +108,7 @@ impl Villain {
     }
 
     fn write_register(&self, vm: &mut Guest, register: u8, seed: u64) {
-        // DSRHIGH and RESET end everything: rarely.
+        // DSRHIGH and RESET end everything, so they are rare.
         let offset = match u64::from(register % 64) * 4 {
             8 if !seed.is_multiple_of(16) => return,
             offset => offset % 0x30,
@@ -131,7 +131,7 @@ impl Villain {
         execute(vm, &slot);
     }
 
-    /// Creating things that exist, but for one word.
+    /// Creates objects with correct parameters, except for one word.
     fn create(&self, vm: &mut Guest, kind: u8, word: u8, seed: u64) {
         use vrdma_driver::object::{QpShape, rights};
         use zerocopy::IntoBytes;

@@ -1,4 +1,4 @@
-//! Memory and files that a program may register: nobody looks at what is written there.
+//! Memory and files that a program may register: their contents do not matter.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ pub(super) const ARENA_BYTES: usize = 1 << 16;
 
 static ARENA: LazyLock<&'static [u8]> = LazyLock::new(|| vec![0; ARENA_BYTES].leak());
 
-/// Where it begins.
+/// Address of the arena.
 pub(super) fn arena() -> u64 {
     ARENA.as_ptr() as u64
 }

@@ -1,4 +1,4 @@
-//! A program's end of the process socket: what it needs to work, and what it does instead.
+//! A program's end of the process socket: its correct use, and its misuse.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,15 +28,15 @@ use crate::input::Input;
 const NONCE: u64 = 0x6e6f_6e63_652e_2e2e;
 static NONCE_PLACE: u64 = NONCE;
 
-/// Below it nothing is ever mapped (`vm.mmap_min_addr`).
+/// Address below which nothing is ever mapped (`vm.mmap_min_addr`).
 const LOW_BYTES: u64 = 4096;
-/// From there on everything is the kernel's.
+/// Address from which on everything belongs to the kernel.
 const HIGH: u64 = 1 << 63;
 
-/// Handles that the script may name again.
+/// Most handles that the script may use again.
 const KNOWN_MAX: usize = 256;
 
-/// A state, and the attributes that it needs.
+/// A state, and the mask of attributes that it needs.
 #[derive(Clone, Copy)]
 struct Step {
     state: u32,
@@ -127,7 +127,7 @@ impl Client {
         })
     }
 
-    /// With the memory of its queues.
+    /// Makes a queue pair and returns it with the memory of its queues.
     fn queue_pair(&mut self, world: &mut World, pd: u32, cq: u32) -> Option<(QpReply, Arc<Area>)> {
         let qp = CreateQp {
             pd,
@@ -151,7 +151,7 @@ impl Client {
         Some((qp, queues.area()))
     }
 
-    /// The reply to a request, if it was granted.
+    /// Returns the reply to a request, if it was granted.
     fn call<T: Call>(
         &mut self,
         world: &mut World,
@@ -162,7 +162,7 @@ impl Client {
         (header.errno == 0).then_some((parse(&body)?, fds))
     }
 
-    /// Sends a packet, and takes the answer.
+    /// Sends a packet and takes the answer.
     fn ask(
         &mut self,
         world: &mut World,
@@ -202,7 +202,7 @@ impl Client {
         self.open
     }
 
-    /// Another process serves it by another session, or none does.
+    /// Notes that another process serves the client by another session, or that none does.
     pub(super) fn follow(&mut self, id: Option<SessionId>) {
         self.open = id.is_some();
         if let Some(id) = id {
@@ -216,7 +216,7 @@ impl Client {
         }
     }
 
-    /// One deed.
+    /// Performs one action.
     pub(super) fn act(&mut self, world: &mut World, input: &mut Input<'_>) {
         match input.below(16) {
             0..4 => self.request(world, input),
@@ -232,7 +232,8 @@ impl Client {
         world.rang(self.id);
     }
 
-    /// A body of any bytes, some words of it handles that there are; what names memory is [`register`](Self::register).
+    /// Sends a request with any bytes, among them existing handles; requests that name memory are left to
+    /// [`register`](Self::register).
     fn request(&mut self, world: &mut World, input: &mut Input<'_>) {
         let code = match u32::from(input.byte() % 36) {
             code if code == Code::RegMr as u32 || code == Code::ReregMr as u32 => return,
@@ -257,7 +258,7 @@ impl Client {
         self.ask(world, code, &body, &fds);
     }
 
-    /// A region in the arena, or where nothing is.
+    /// Registers a region in the arena, or where nothing is mapped.
     fn register(&mut self, world: &mut World, input: &mut Input<'_>) {
         let offset = u64::from(input.half());
         let (address, room) = match input.below(4) {
@@ -352,7 +353,7 @@ impl Client {
     }
 }
 
-/// Connects the first two.
+/// Connects the first two clients.
 pub(super) fn connect(world: &mut World, clients: &mut [Client]) {
     let told = |client: &Client| {
         let parts = client.parts.as_ref()?;

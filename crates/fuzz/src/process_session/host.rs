@@ -23,15 +23,16 @@ use vrdma_wire::{Gid, Mac};
 
 const ADAPTERS: u8 = 2;
 
-/// Units that are carried before the script goes on.
+/// Most units that are carried before the script continues.
 const UNITS_MAX: usize = 256;
 
-/// Turns that freeing takes at most.
+/// Most turns that freeing takes.
 const TURNS_MAX: usize = 1 << 16;
 
-/// Users and their threads outlive a script; what they may have is given back at its end.
+/// Users and their threads outlive a script; their quotas are given back at its end.
 static SHARED: LazyLock<Shared> = LazyLock::new(|| {
-    // A reader that is gone is an error to the daemon and no signal, as in every program with Rust's own start.
+    // Writing to a reader that is gone must be an error for the daemon and not a signal, as in every program with
+    // Rust's own start.
     let told = Arc::<AtomicBool>::default();
     signal_hook::flag::register(signal_hook::consts::SIGPIPE, told)
         .expect("signals can be handled");
@@ -46,7 +47,7 @@ struct Shared {
     listener: OwnedFd,
 }
 
-/// A socket by a name that is no file, of this process alone.
+/// An abstract name for the socket, of this process alone.
 fn name() -> Result<SocketAddrUnix, Errno> {
     let name = format!("vrdma-fuzz-{}", std::process::id());
     SocketAddrUnix::new_abstract_name(name.as_bytes())
@@ -78,7 +79,7 @@ impl Adapters for Pair {
         Some(self.0.get_mut(port.0 as usize)?.make())
     }
 
-    /// There is no fabric that would have to know.
+    /// There is no fabric to be told.
     fn put_in_force(&mut self, _: PortId) {}
 }
 
@@ -102,7 +103,7 @@ impl World {
         Self::recorded_in(None)
     }
 
-    /// The same, written down there.
+    /// The same, with everything recorded in `records`.
     pub(super) fn recorded_in(records: Option<&Records>) -> Self {
         let Shared { registry, listener } = &*SHARED;
         let adapter = |number: usize| {
@@ -119,8 +120,8 @@ impl World {
         }
     }
 
-    /// One that goes on with what another process has written down there. What of it belongs together comes back as
-    /// sessions, each with its adapter's number.
+    /// A world that continues with what another process has recorded. Complete states come back as sessions, each with
+    /// its adapter's number.
     pub(super) fn revived(
         found: Vec<Record>,
         records: &Records,
@@ -166,7 +167,7 @@ impl World {
         (world, open)
     }
 
-    /// A client that has connected: both ends.
+    /// Connects a client and returns both ends.
     pub(super) fn connect(&mut self) -> Option<(OwnedFd, SessionId)> {
         let socket = socket(SocketFlags::empty()).expect("there are descriptors");
         connect(&socket, &name().expect("it is short")).expect("somebody listens");
@@ -174,7 +175,7 @@ impl World {
         Some((socket, accepted.expect("it is a listening socket")?))
     }
 
-    /// Whether the session goes on.
+    /// Serves a session; whether it continues.
     pub(super) fn serve(&mut self, id: SessionId) -> bool {
         match self.sessions.serve(id, &mut self.adapters, self.now) {
             Served::Open => true,
@@ -187,7 +188,7 @@ impl World {
         }
     }
 
-    /// The doorbells of a session are looked at in the next turn.
+    /// Makes the doorbells of a session be read in the next turn.
     pub(super) fn rang(&mut self, id: SessionId) {
         if let Some((port, owner)) = self.sessions.open_at(id) {
             let now = self.now;
@@ -201,7 +202,7 @@ impl World {
         self.sessions.close(id, &mut self.adapters, self.now);
     }
 
-    /// Takes units to where they belong, as far as a turn goes.
+    /// Carries units, at most as many as in one turn.
     pub(super) fn carry(&mut self) {
         for at in 0..self.adapters.0.len() {
             let process = self.adapters.0[at].make();
@@ -236,7 +237,7 @@ impl World {
         }
     }
 
-    /// What a client had that is gone is freed in turns.
+    /// Checks that all objects of clients that are gone are freed in turns.
     pub(super) fn check_empty(&mut self) {
         for at in 0..self.adapters.0.len() {
             let mut turns = 0;
@@ -252,7 +253,7 @@ impl World {
     }
 }
 
-/// The adapter with an address.
+/// The adapter with this address.
 fn owner(gid: Gid) -> Option<usize> {
     (0..ADAPTERS)
         .find(|number| spec(*number).addresses().contains(&gid))

@@ -1,12 +1,13 @@
-//! The process that serves clients dies, and what it has written down is damaged: the next one goes on with what is left,
-//! for those clients that all of it is left of, and lets the others go.
+//! The process that serves clients dies, and its records are damaged: the next process continues with what is left, for
+//! those clients whose records are complete, and drops the others.
 //!
 //! ```text
 //!   script ──► sessions, adapters ──► records in an area, copied ──► bytes or records damaged ──► another process goes on
 //!                                                                                     └── script ──► all end, nothing is left
 //! ```
-//! Damaged bytes make no record that was not there. Records that are damaged with their checksums, which no accident does, may
-//! say anything: what they name is then somebody's, but this process ends in no way that it does not choose.
+//! Damaged bytes make no record that was not there. Records that are damaged together with their checksums, which no
+//! accident does, may contain anything: they may then name another client's objects, but this process never ends
+//! unintentionally.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
@@ -21,22 +22,22 @@ use super::host::World;
 use super::{CLIENTS, clients};
 use crate::input::Input;
 
-/// More than the clients of a script have.
+/// More records than the clients of a script have.
 const CAPACITY: Capacity = Capacity {
     small: 256,
     large: 64,
 };
 
-/// The area's head; the log is read if a word there says so.
+/// Bytes of the area's head; the log is read if a word there requires it.
 const HEAD_BYTES: usize = 128;
 
-/// Where slots begin: behind a page and the log.
+/// Offset of the slots: behind a page and the log.
 const SLOTS_AT: usize = 4096 + vrdma_keep::LOG_BYTES;
 
-/// Deeds before the death and after it.
+/// Most actions before the death and after it.
 const DEEDS_MAX: usize = 24;
 
-/// Plays an input as a script with a death in its middle.
+/// Runs an input as a script with a death in its middle.
 pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
     let area = Area::create(CAPACITY).expect("there is memory");
@@ -54,7 +55,7 @@ pub fn run(input: &[u8]) {
         false => (0..times).for_each(|_| damage_record(&left, &mut input)),
     }
     let Some((records, found)) = read_if_sound(&left) else {
-        // The head was damaged: nobody goes on, as with an area that is not there.
+        // The head was damaged: nothing continues, as without an area.
         return;
     };
     if is_bytes {
@@ -105,7 +106,7 @@ fn read(area: &OwnedFd) -> (Records, Vec<Record>) {
     read_if_sound(area).expect("it is an area")
 }
 
-/// An area with the same bytes, as they are for whoever comes after a death.
+/// Copies an area, as it is found after a death.
 fn copy(area: &OwnedFd) -> OwnedFd {
     let copy = Area::create(CAPACITY).expect("there is memory");
     let length = fstat(area).expect("it is a file").st_size as u64;
@@ -119,7 +120,7 @@ fn copy(area: &OwnedFd) -> OwnedFd {
     copy
 }
 
-/// Some bytes of the head or of the slots.
+/// Changes some bytes of the head or of the slots.
 fn damage_bytes(area: &OwnedFd, input: &mut Input<'_>) {
     let length = fstat(area).expect("it is a file").st_size as usize;
     let at = match input.byte() {
@@ -133,7 +134,7 @@ fn damage_bytes(area: &OwnedFd, input: &mut Input<'_>) {
     pwrite(area, &bytes[..fits], at as u64).expect("it is as long");
 }
 
-/// A record is lost, changed, cut, or found under another name, with a checksum that is right.
+/// Removes, changes, truncates or renames a record, with a correct checksum.
 fn damage_record(area: &OwnedFd, input: &mut Input<'_>) {
     let Some((records, found)) = read_if_sound(area) else {
         return;
@@ -168,7 +169,7 @@ fn damage_record(area: &OwnedFd, input: &mut Input<'_>) {
     records.commit();
 }
 
-/// What the process that died has open under these numbers. It lives on here, so each is a second one.
+/// The descriptors that the process that died has open under these numbers. It lives on here, so each is duplicated.
 fn duplicates(numbers: Vec<RawFd>) -> Inherited {
     let own = pidfd_open(getpid(), PidfdFlags::empty()).expect("this process is there");
     // A damaged record may name a number that no descriptor has.

@@ -1,4 +1,4 @@
-//! A queue pair and its rings, and what a program writes into them.
+//! A queue pair and its rings, and the writes of a program into them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,7 +12,7 @@ use zerocopy::IntoBytes;
 use super::arena::arena;
 use crate::input::Input;
 
-/// A queue pair that works, until the script begins.
+/// A queue pair that works until the script begins.
 pub(super) struct Parts {
     pub(super) doorbells: Area,
     pub(super) qp: QpReply,
@@ -61,7 +61,7 @@ impl Parts {
         }
     }
 
-    /// A request that is right but, perhaps, for some bytes.
+    /// Posts a request that is correct except, perhaps, for some bytes.
     fn post_send(&mut self, input: &mut Input<'_>) {
         let (operation, peer) = (input.byte() % 12, self.peer.unwrap_or(self.region));
         let header = SendHeader {

@@ -1,4 +1,4 @@
-//! A device that migrates, and asserts that it is told only what its state allows.
+//! A device that migrates, and asserts that it is only asked for what its state allows.
 
 use std::ops::Range;
 
@@ -6,14 +6,14 @@ use rustix::io::Errno;
 use vrdma_vfio_user::Migration;
 use vrdma_vfio_user::message::{DATA_MAX, DMA_PAGE_SIZE};
 
-/// Each call of this number is refused.
+/// Each call whose number is a multiple of this is refused.
 const REFUSED: u32 = 5;
 
 #[derive(Default)]
 pub(super) struct Migrator {
     calls: u32,
     is_stopped: bool,
-    /// It takes data, or has said no to what came.
+    /// Whether it takes data, or has refused data.
     is_open: bool,
     has_failed: bool,
 }
@@ -95,7 +95,7 @@ impl Migration for Migrator {
         assert!(range.start.is_multiple_of(DMA_PAGE_SIZE) && range.start < range.end);
         self.answer()?;
         let first = range.start..range.start.saturating_add(DMA_PAGE_SIZE);
-        // The last page of all addresses has no end, and is none.
+        // The last page of the address space has no end and does not count.
         let whole = first.end.is_multiple_of(DMA_PAGE_SIZE).then_some(first);
         Ok(whole.into_iter().collect())
     }

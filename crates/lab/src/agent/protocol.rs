@@ -1,4 +1,4 @@
-//! What host and agent say to each other, one JSON object a line.
+//! Messages between host and agent, one JSON object a line.
 //!
 //! The host numbers its commands; every event about a command carries the
 //! number. A guest's boot is announced by [`Event::Hello`], so a second one on
@@ -11,14 +11,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// The virtio-serial port's name, on QEMU's command line and in the guest's sysfs.
 pub const PORT_NAME: &str = "org.vrdma.lab";
 
-/// Longest line either side accepts, in bytes. Output travels in pieces of
-/// [`CHUNK`], so only a peer that lost its place sends more.
+/// Longest line that either side accepts, in bytes. Output travels in pieces of [`CHUNK`], so a longer line means that
+/// the peer has lost its place.
 pub const MAX_LINE: u64 = 1 << 20;
 
 /// Most bytes of input or output in one message.
 pub const CHUNK: usize = 16 << 10;
 
-/// From the host.
+/// A message from the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
@@ -26,7 +26,7 @@ pub enum Request {
     Hello,
     /// Starts `sh -c command` in a process group of its own.
     Run {
-        /// The host's number for this command.
+        /// The number that the host gives this command.
         id: u64,
         /// A shell command line.
         command: String,
@@ -35,21 +35,21 @@ pub enum Request {
     },
     /// Bytes for a command's standard input; no bytes close it.
     Input {
-        /// The command.
+        /// The command's number.
         id: u64,
-        /// What to write.
+        /// Bytes to write.
         bytes: Bytes,
     },
     /// Sends a signal to a command's process group.
     Kill {
-        /// The command.
+        /// The command's number.
         id: u64,
         /// The signal's number.
         signal: i32,
     },
 }
 
-/// From the agent.
+/// A message from the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
@@ -57,23 +57,23 @@ pub enum Event {
     Hello,
     /// A command runs.
     Started {
-        /// The command.
+        /// The command's number.
         id: u64,
         /// Its first process, which leads the group of the same number.
         pid: u32,
     },
     /// A command wrote something.
     Output {
-        /// The command.
+        /// The command's number.
         id: u64,
-        /// Where to.
+        /// The stream that it was written to.
         stream: Stream,
-        /// What.
+        /// Bytes that were written.
         bytes: Bytes,
     },
     /// A command's first process ended and its output is complete.
     Ended {
-        /// The command.
+        /// The command's number.
         id: u64,
         /// As a shell reports it: the exit code, or 128 and the signal's number.
         status: i32,
@@ -90,8 +90,8 @@ pub enum Stream {
     Stderr,
 }
 
-/// Raw bytes. In JSON each byte is the character of the same number, which
-/// loses nothing and leaves ASCII readable in a captured conversation.
+/// Raw bytes. In JSON each byte is the character of the same number, which loses nothing and leaves ASCII readable in a
+/// captured conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bytes(pub Vec<u8>);
 
@@ -115,7 +115,7 @@ impl<'de> Deserialize<'de> for Bytes {
 /// Writes one message and its line end in a single write.
 ///
 /// # Errors
-/// What the stream says.
+/// When the stream fails.
 pub fn send(message: &impl Serialize, to: &mut impl Write) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
@@ -126,7 +126,7 @@ pub fn send(message: &impl Serialize, to: &mut impl Write) -> io::Result<()> {
 /// Reads the next message; `None` at the end of the stream.
 ///
 /// # Errors
-/// What the stream says, or `InvalidData` for a line that is too long or no message.
+/// When the stream fails, or `InvalidData` for a line that is too long or no message.
 pub fn receive<T: for<'de> Deserialize<'de>>(from: &mut impl BufRead) -> io::Result<Option<T>> {
     let mut line = Vec::new();
     from.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)?;

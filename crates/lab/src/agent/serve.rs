@@ -11,13 +11,13 @@ use std::thread;
 
 use super::protocol::{Bytes, CHUNK, Event, Request, Stream, receive, send};
 
-/// What a shell reports for a command that it could not start.
+/// Status that a shell reports for a command that it could not start.
 const NOT_STARTED: i32 = 127;
 
-/// Answers requests until the stream ends. Commands outlive it.
+/// Answers requests until the stream ends. Commands continue after that.
 ///
 /// # Errors
-/// What the streams say, or `InvalidData` for a line that is no request.
+/// When a stream fails, or `InvalidData` for a line that is no request.
 pub fn serve(mut requests: impl BufRead, events: impl Write + Send + 'static) -> io::Result<()> {
     let agent = Agent {
         events: Arc::new(Mutex::new(Box::new(events))),
@@ -39,13 +39,13 @@ struct Job {
 
 #[derive(Clone)]
 struct Agent {
-    /// One lock around a whole line keeps events from mixing.
+    /// Locked for a whole line at a time, so that events do not mix.
     events: Arc<Mutex<Box<dyn Write + Send>>>,
     jobs: Jobs,
 }
 
 impl Agent {
-    /// A host that has gone away is no reason to stop: the next one says hello.
+    /// Sends an event. A host that has gone away is no reason to stop: the next one says hello.
     fn tell(&self, event: &Event) {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = send(event, &mut *events);
@@ -159,7 +159,7 @@ fn spawn(command: &str, input: bool) -> io::Result<Child> {
         .spawn()
 }
 
-/// Writes to a command that may not be reading, without holding up the others.
+/// Writes to a command that may not be reading, without delaying the others.
 fn feed(mut stdin: ChildStdin) -> Sender<Vec<u8>> {
     let (sender, receiver): (_, Receiver<Vec<u8>>) = channel();
     thread::spawn(move || {

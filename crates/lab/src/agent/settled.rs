@@ -1,10 +1,8 @@
 //! Whether a server in the guest is ready for its client.
 //!
-//! A program says nothing when it is ready, so its processes are watched. That
-//! one of them listens, by TCP or by `rdma_cm`, is the plain sign. A server of
-//! which nothing can be seen is taken for ready when all of its processes sleep
-//! and have used no more processor time for a while. A server that is gone needs
-//! no more waiting.
+//! A program does not tell when it is ready, so its processes are watched. The plain sign is that one of them listens,
+//! by TCP or by `rdma_cm`. A server that shows no sign counts as ready when all of its processes sleep and have used no
+//! more processor time for a while. A server that is gone needs no more waiting.
 
 mod rdma;
 
@@ -13,18 +11,17 @@ use std::path::Path;
 use std::time::Duration;
 use std::{fs, thread};
 
-/// Between two looks at the processes.
+/// Interval between two looks at the processes.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Looks in a row that must find all processes of a server asleep and unchanged.
-/// Many times what a starting one waits for its device or for a name: only a
-/// server without any sign is waited for that long.
+/// Looks in a row that must find all processes of a server asleep and unchanged. Many times longer than a starting
+/// server waits for its device or for a name: only a server without any sign is waited for that long.
 const READY_LOOKS: u32 = 60;
 
-/// The same of a server whose client has ended, and which would end at once.
+/// The same number for a server whose client has ended, and which would end at once.
 const FINISHED_LOOKS: u32 = 10;
 
-/// Most looks: one that is busy for so long (20 s) is busy with serving.
+/// Most looks: a server that is busy for so long (20 s) is busy with serving.
 const MAX_LOOKS: u32 = 400;
 
 /// Why a server needs no more waiting.
@@ -32,11 +29,11 @@ const MAX_LOOKS: u32 = 400;
 pub enum Settled {
     /// It listens.
     Listening,
-    /// Its processes sleep.
+    /// All its processes sleep.
     Quiet,
     /// It has no process any more.
     Gone,
-    /// It was busy all the time.
+    /// It was busy until the last look.
     Busy,
 }
 
@@ -46,21 +43,20 @@ pub fn watch(group: u32) -> Settled {
     watch_or(group, || false)
 }
 
-/// The same where a server's listening may show elsewhere too.
+/// The same where `elsewhere` may also show that the server listens.
 #[must_use]
 pub fn watch_or(group: u32, elsewhere: impl Fn() -> bool) -> Settled {
     let ready = |processes: &[Process]| listens(processes) || elsewhere();
     watch_until(group, ready, READY_LOOKS)
 }
 
-/// The same for a server whose client has ended: that it still listens, as
-/// some do until they exit, says nothing.
+/// The same for a server whose client has ended. Whether it listens does not matter: some servers do until they exit.
 #[must_use]
 pub fn watch_end(group: u32) -> Settled {
     watch_end_or(group, || false)
 }
 
-/// The same where its end may show elsewhere too.
+/// The same where `gone` may also show that the server has ended.
 #[must_use]
 pub fn watch_end_or(group: u32, gone: impl Fn() -> bool) -> Settled {
     watch_until(group, |_| gone(), FINISHED_LOOKS)
@@ -111,13 +107,13 @@ struct Process {
 }
 
 impl Process {
-    /// Columns after proc_pid_stat(5); the program's name, in parentheses, may
-    /// itself hold blanks and parentheses.
+    /// Parses the columns of proc_pid_stat(5); the program's name, in parentheses, may itself hold blanks and
+    /// parentheses.
     fn parse(stat: &str) -> Option<Self> {
         let (before, after) = stat.rsplit_once(") ")?;
         let columns: Vec<&str> = after.split(' ').collect();
         if columns.first() == Some(&"Z") {
-            // Ended; its parent has only not asked yet.
+            // A zombie has ended; its parent has only not collected it yet.
             return None;
         }
         let number = |index: usize| columns.get(index)?.parse::<u64>().ok();
@@ -148,8 +144,7 @@ fn listens(processes: &[Process]) -> bool {
             .any(|listener| processes.iter().any(|process| process.pid == *listener))
 }
 
-/// A process may be in another network namespace than this one, so its own
-/// tables are asked.
+/// Whether a process listens by TCP. It may be in another network namespace than this one, so its own tables are read.
 fn listens_by_tcp(processes: &[Process]) -> bool {
     processes.iter().any(|process| {
         let folder = Path::new("/proc").join(process.pid.to_string());

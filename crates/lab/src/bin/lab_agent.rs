@@ -1,6 +1,5 @@
-//! The agent inside a guest. Without arguments it serves the virtio-serial
-//! port; `lab_agent settled GROUP` reports when a server is ready for its client,
-//! and `lab_agent finished GROUP` what it does once the client has ended.
+//! The agent inside a guest. Without arguments it serves the virtio-serial port; `lab_agent settled GROUP` reports when
+//! a server is ready for its client, and `lab_agent finished GROUP` what the server does once the client has ended.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
@@ -10,7 +9,7 @@ use std::time::Duration;
 
 use vrdma_lab::agent::{protocol::PORT_NAME, serve, settled};
 
-/// How often a port without a host is tried again.
+/// Interval of attempts at a port without a host.
 const RECONNECT: Duration = Duration::from_millis(50);
 
 fn main() -> io::Result<()> {
@@ -35,7 +34,7 @@ fn serve_port() -> io::Result<()> {
     serve(BufReader::new(HostPort(port.try_clone()?)), port)
 }
 
-/// Without an udev there is no /dev/virtio-ports; sysfs knows the names.
+/// Finds the port by its name in sysfs, since there is no /dev/virtio-ports without an udev.
 fn find_port() -> io::Result<PathBuf> {
     for entry in fs::read_dir("/sys/class/virtio-ports")?.flatten() {
         let name = fs::read_to_string(entry.path().join("name")).unwrap_or_default();
@@ -49,7 +48,7 @@ fn find_port() -> io::Result<PathBuf> {
     ))
 }
 
-/// A port reads as ended while no host is connected; the next host may come.
+/// A port that reads as ended while no host is connected; the next host may come.
 struct HostPort(File);
 
 impl Read for HostPort {

@@ -90,17 +90,17 @@ struct AdapterTable<'a> {
     away: bool,
 }
 
-/// What an uplink is plugged into.
+/// The wire that an uplink is plugged into.
 #[derive(Clone, Copy)]
 pub(super) struct Plug<'a> {
     pub(super) wire: &'a WireConfig,
     pub(super) side: Side,
-    /// Of a raw one.
+    /// The interface of a raw uplink.
     pub(super) interface: &'static str,
 }
 
-/// The file's text with port groups and their adapters, for a daemon of its own (`None`) or on one host of a wire,
-/// whose data path may have a core for itself.
+/// The text of the file with port groups and their adapters, for a daemon without a wire (`None`) or on one host of a
+/// wire. Its data path may have a core for itself.
 pub(super) fn configuration(
     run_dir: &Path,
     groups: &[(&str, &[Adapter])],
@@ -140,7 +140,7 @@ fn has_guest_stack(adapters: &[Adapter]) -> bool {
     users.any(|user| user == User::GuestStack)
 }
 
-/// With how many shards the lab's daemons run, if not with one: `VRDMA_TEST_SHARDS`.
+/// Number of shards of the lab's daemons, if not one: `VRDMA_TEST_SHARDS`.
 fn shards() -> Option<u16> {
     std::env::var("VRDMA_TEST_SHARDS").ok()?.parse().ok()
 }
@@ -162,8 +162,8 @@ fn uplink<'a>(plug: Plug<'a>, run_dir: &Path) -> UplinkTable<'a> {
     }
 }
 
-/// Hosts that reach each other by IP hand adapters over by themselves. Those whose cable is in a bridge do not: the address is
-/// on its port.
+/// The table by which hosts that reach each other by IP hand adapters over by themselves. Hosts whose cable is in a
+/// bridge have none: the address is on the bridge's port.
 fn migration(plug: Plug<'_>, run_dir: &Path) -> Option<MigrationTable> {
     (plug.interface == INTERFACE).then(|| MigrationTable {
         listen: migration_end(plug.side),
@@ -171,7 +171,7 @@ fn migration(plug: Plug<'_>, run_dir: &Path) -> Option<MigrationTable> {
     })
 }
 
-/// The table for a daemon that is started beside the one of its host.
+/// The table for a daemon that is started beside that of its host.
 pub(super) fn spare_migration(listen: SocketAddr, run_dir: &Path) -> Result<String> {
     #[derive(Serialize)]
     struct Tables {
@@ -182,12 +182,12 @@ pub(super) fn spare_migration(listen: SocketAddr, run_dir: &Path) -> Result<Stri
     Ok(toml::to_string(&Tables { migration })?)
 }
 
-/// Where the key of sealed tunnels and of migrations is.
+/// The file with the key of sealed tunnels and of migrations.
 fn key_file(run_dir: &Path) -> PathBuf {
     run_dir.join("hosts.key")
 }
 
-/// Writes the key that the lab's hosts have in common.
+/// Writes the key that the lab's hosts share.
 pub(super) fn write_key(run_dir: &Path) -> Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);

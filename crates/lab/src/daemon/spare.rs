@@ -1,4 +1,4 @@
-//! A daemon that a migration goes to and that may end, beside the one of its host.
+//! A second daemon on a host, as a migration's destination that may end.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::namespace::Entry;
 use crate::process::Lifetime;
 
 impl Daemon {
-    /// On a host of a wire, beside its daemon and without an uplink; it takes adapters there.
+    /// Starts it on a host of a wire, beside that host's daemon and without an uplink; it accepts adapters at `listen`.
     ///
     /// # Errors
     /// As [`Daemon::start`].

@@ -1,4 +1,4 @@
-//! The agent's binary: given, beside the running program, or compiled here for the guest.
+//! The agent's binary: named by a variable, beside the running program, or compiled here for the guest.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -7,14 +7,14 @@ use anyhow::{Context, Result, ensure};
 
 use crate::linked::{Profile, link, workspace};
 
-/// A ready-made agent instead of compiling one.
+/// Names a ready-made agent, so that none is compiled.
 const AGENT_VARIABLE: &str = "VRDMA_LAB_AGENT";
 
-/// What an installation calls it, beside its programs. Cargo's own `lab_agent` lies beside them too, but is not
+/// The agent's name in an installation, beside its programs. Cargo's own `lab_agent` is beside them too, but is not
 /// linked statically.
 const AGENT_NAME: &str = "vrdma-lab-agent";
 
-/// Compiled once a process; the lock makes simultaneous guests wait for the first.
+/// The agent compiled by this process; the lock makes simultaneous guests wait for the first.
 static COMPILED: Mutex<Option<&'static Path>> = Mutex::new(None);
 
 pub(super) fn agent_program() -> Result<&'static Path> {
@@ -44,7 +44,7 @@ fn find() -> Result<PathBuf> {
     choose(beside, &workspace())
 }
 
-/// The one beside the program; without it the checkout's, if the checkout is still there.
+/// Chooses the agent beside the program, otherwise the checkout's, if the checkout is still there.
 fn choose(beside: PathBuf, workspace: &Path) -> Result<PathBuf> {
     if beside.is_file() {
         return Ok(beside);

@@ -11,20 +11,18 @@ use super::config::{Ethernet, GuestConfig};
 use crate::agent::protocol::PORT_NAME;
 use crate::image::{Accelerator, Image};
 
-/// Vulnerabilities of real processors need no mitigation in a test guest, and
-/// the mitigations are slow to emulate. The check of the timer's interrupt counts
-/// on a processor that is there all the time, which on a busy host it is not.
+/// Vulnerabilities of real processors need no mitigation in a test guest, and the mitigations are slow to emulate. The
+/// check of the timer's interrupt relies on a processor that runs all the time, which it does not on a busy host.
 const KERNEL_ARGUMENTS: &str = "console=ttyS0 quiet rdinit=/init mitigations=off audit=0 \
      random.trust_cpu=on no_timer_check";
 
-/// Of a guest that lends functions: it translates their addresses, and their interrupts. With KVM the interrupts are
-/// QEMU's then.
+/// For a guest that lends functions: it translates their addresses and their interrupts. With KVM, QEMU then handles
+/// the interrupts itself.
 const LENDING: &str = "intel_iommu=on";
 const LENDING_MACHINE: &str = "kernel-irqchip=split";
 const IOMMU: &str = "intel-iommu,intremap=on,caching-mode=on";
 
-/// Of virtio-net in both directions: without them every frame is complete and
-/// fits the MTU.
+/// Offloads of virtio-net in both directions: without them every frame is complete and fits the MTU.
 const OFFLOADS: &[&str] = &[
     "csum",
     "gso",
@@ -50,7 +48,7 @@ pub(super) fn arguments(
     let mut arguments = machine_arguments(accelerator, config);
     arguments.extend(inner_arguments(image, config));
     if config.incoming {
-        // Nothing runs before its device has gone on, which QEMU does not migrate.
+        // The guest starts stopped: nothing runs before its device has continued, which QEMU does not migrate.
         arguments.push("-S".into());
     }
     arguments
@@ -74,7 +72,7 @@ fn machine_arguments(accelerator: Accelerator, config: &GuestConfig) -> Vec<OsSt
     arguments.0
 }
 
-/// What is in the machine.
+/// The devices of the machine.
 pub(super) fn inner_arguments(image: &Image, config: &GuestConfig) -> Vec<OsString> {
     let mut arguments = Arguments::default();
     boot(&mut arguments, image, config);
@@ -174,7 +172,7 @@ fn device(socket: &Path, place: &str) -> String {
     device.to_string()
 }
 
-/// A card's stream to the daemon.
+/// A card's stream socket to the daemon.
 fn switched(id: &str, path: &Path) -> String {
     let path = escaped(path);
     format!("stream,id={id},server=off,reconnect-ms=200,addr.type=unix,addr.path={path}")
@@ -190,7 +188,7 @@ fn card(ethernet: &Ethernet) -> String {
     }
 }
 
-/// What QEMU's card is plugged into; `None` without a card of QEMU's.
+/// The network backend of QEMU's card; `None` without a card of QEMU.
 fn network(ethernet: &Ethernet) -> Option<String> {
     Some(match ethernet {
         Ethernet::Lent(_) | Ethernet::Functions => return None,

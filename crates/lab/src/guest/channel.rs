@@ -1,8 +1,7 @@
 //! The host's end of an agent's channel.
 //!
-//! One thread reads events and files them under their command. Everybody else
-//! waits for a change of what was filed; a lost channel or a rebooted guest
-//! ends all commands.
+//! One thread reads events and files them under their command. All other threads wait for a change of what was filed; a
+//! lost channel or a rebooted guest ends all commands.
 
 use std::collections::HashMap;
 use std::io::BufReader;
@@ -43,19 +42,19 @@ struct State {
     commands: HashMap<u64, Command>,
 }
 
-/// What is known of one command.
+/// The record of one command.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Command {
     pub(super) pid: Option<u32>,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
     pub(super) status: Option<i32>,
-    /// The guest went away before the command's end was heard of.
+    /// Whether the guest went away before the command's end was reported.
     pub(super) lost: bool,
 }
 
 impl Channel {
-    /// Connects as soon as the socket is there, while `alive` says that it may come.
+    /// Connects as soon as the socket is there; gives up when `alive` says that it will not come.
     pub(super) fn connect(path: &Path, mut alive: impl FnMut() -> Result<bool>) -> Result<Self> {
         let deadline = Instant::now() + CONNECT_LIMIT;
         loop {
@@ -106,7 +105,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Starts a command; its number.
+    /// Starts a command and returns its number.
     pub(super) fn start(&self, command: &str, input: bool) -> Result<u64> {
         let id = {
             let mut state = self.0.state();

@@ -1,4 +1,4 @@
-//! What a guest is made of.
+//! The configuration of a guest.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -15,16 +15,16 @@ use crate::process::{Lifetime, copied};
 /// Longest path of a Unix socket, in bytes: `sun_path` less its final zero.
 pub const MAX_SOCKET_PATH: usize = 107;
 
-/// How a guest does RDMA.
+/// The way in which a guest does RDMA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// VMware's PVRDMA device, served by the daemon.
     Vrdma,
     /// Linux's software RoCE over the network card.
     Rxe,
-    /// Not at all.
+    /// No RDMA.
     Tcp,
-    /// Hardware's, by a function of the host's that is lent to the guest.
+    /// A function of the host's hardware that is lent to the guest.
     Hca,
 }
 
@@ -51,10 +51,10 @@ impl FromStr for Kind {
     }
 }
 
-/// Where a guest's network card is plugged in.
+/// The network that a guest's card is plugged into.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ethernet {
-    /// A stream socket that somebody (the daemon) listens on.
+    /// A stream socket on which another program (the daemon) listens.
     Switch(PathBuf),
     /// Straight into another guest: each names its own and the other's datagram socket.
     Peer {
@@ -67,24 +67,24 @@ pub enum Ethernet {
     Tap {
         /// The TAP's name.
         interface: &'static str,
-        /// Whether the guest may leave segments and checksums to whoever is at
-        /// the other end, which only another kernel takes.
+        /// Whether the guest may leave segments and checksums to the other end, which only another kernel accepts.
         offloads: bool,
     },
-    /// It is no card of QEMU's but a function of the host's, bound to vfio-pci: its PCI address.
+    /// A function of the host, bound to vfio-pci, instead of a card of QEMU: its PCI address.
     Lent(String),
-    /// A card with virtual functions behind an IOMMU, plugged into nothing: the guest can lend them to guests of its own.
+    /// A card with virtual functions behind an IOMMU, plugged into nothing: the guest can lend them to guests of its
+    /// own.
     Functions,
 }
 
-/// What a guest has besides the usual card and device, both served by the daemon.
+/// A second card and PVRDMA device, both served by the daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecondAdapter {
     /// The card's address in another /24.
     pub address: Ipv4Addr,
-    /// The card's, as [`GuestConfig::mac`].
+    /// The card's MAC address, as [`GuestConfig::mac`].
     pub mac: String,
-    /// Where the card is plugged in.
+    /// The card's socket at the daemon.
     pub ethernet: PathBuf,
     /// The device's socket.
     pub vfio_user: PathBuf,
@@ -93,19 +93,19 @@ pub struct SecondAdapter {
 /// A guest to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestConfig {
-    /// Names its files; `a` or `b` in a pair.
+    /// Its name and that of its files; `a` or `b` in a pair.
     pub name: String,
     /// How it does RDMA.
     pub kind: Kind,
     /// Its address in a /24.
     pub address: Ipv4Addr,
-    /// Its network card's, as six pairs of digits with colons.
+    /// The MAC address of its network card, as six pairs of digits with colons.
     pub mac: String,
     /// Memory in MiB.
     pub memory_mib: u32,
     /// Virtual processors.
     pub processors: u32,
-    /// Where its network card is plugged in.
+    /// The network that its card is plugged into.
     pub ethernet: Ethernet,
     /// The PVRDMA device's socket, for [`Kind::Vrdma`].
     pub vfio_user: Option<PathBuf>,
@@ -113,9 +113,9 @@ pub struct GuestConfig {
     pub second: Option<SecondAdapter>,
     /// The network namespace of its QEMU, if not this process's.
     pub host: Option<Entry>,
-    /// The verbs of its QEMU itself, which are of that host, too.
+    /// The verbs library that its QEMU itself uses, on that host.
     pub verbs: Option<Preload>,
-    /// What its card is set to, if not 1500.
+    /// The MTU of its card, if not 1500.
     pub mtu: Option<u16>,
     /// Host processors that its QEMU may use, as `taskset --cpu-list` takes them.
     pub host_cpus: Option<String>,
@@ -125,7 +125,7 @@ pub struct GuestConfig {
     pub variables: Vec<(String, String)>,
     /// Whether it ends with this process.
     pub lifetime: Lifetime,
-    /// Whether it comes from another QEMU, by a migration, instead of booting.
+    /// Whether it comes from another QEMU by a migration, instead of booting.
     pub incoming: bool,
     /// Whether its QEMU is started and watched by a libvirt of its own.
     pub libvirt: bool,
@@ -175,7 +175,7 @@ impl GuestConfig {
             .collect()
     }
 
-    /// The command, kept on this guest's host processors and in its host.
+    /// Runs the command on this guest's host processors and in its host.
     pub(super) fn placed(&self, command: &Command) -> Command {
         let mut placed = copied(Command::new(command.get_program()), command);
         if let Some(cpus) = &self.host_cpus {
@@ -195,7 +195,7 @@ pub(super) fn file(run_dir: &Path, name: &str, kind: &str) -> PathBuf {
     run_dir.join(format!("{name}.{kind}"))
 }
 
-/// Refuses a path that the system would cut or reject with a riddle.
+/// Refuses a path that the system would truncate or reject with an obscure error.
 ///
 /// # Errors
 /// When it is too long for a Unix socket.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Lines shown of a log.
+/// Lines of a log that are shown.
 const TAIL_LINES: usize = 25;
 
 /// What Linux prints when it gives up.

@@ -11,7 +11,7 @@ use super::running::{Output, Running};
 use super::{BOOT_LIMIT, COMMAND_LIMIT, config};
 use crate::patience::patient;
 
-/// What can be done with a guest without owning its process.
+/// A handle for what can be done with a guest without owning its process.
 #[derive(Debug)]
 pub struct Control {
     pub(super) name: String,
@@ -105,8 +105,8 @@ impl Control {
         Ok(())
     }
 
-    /// Waits until a server that was just started is ready for its client; says
-    /// how that showed, in one word of [`crate::agent::settled::Settled`].
+    /// Waits until a server that was just started is ready for its client; returns the sign of it, one word of
+    /// [`crate::agent::settled::Settled`].
     ///
     /// # Errors
     /// When the guest is gone.
@@ -118,8 +118,7 @@ impl Control {
             .to_owned())
     }
 
-    /// Waits until a server whose client has ended is gone, which is true, or
-    /// sits there as if for the next client, which is false.
+    /// Waits until a server whose client has ended is gone (true), or waits as if for the next client (false).
     ///
     /// # Errors
     /// When the guest is gone.
@@ -154,7 +153,7 @@ impl Control {
     }
 
     pub(super) fn explain(&self, error: &anyhow::Error) -> anyhow::Error {
-        // What happened stands in the first line, for those who show no more.
+        // The first line has the error, for programs that show no more.
         anyhow!(
             "guest {}: {error:#}\nits console ends with:\n{}",
             self.name,

@@ -4,7 +4,8 @@
 //!   unshare ── libvirt.sh ── libvirtd ── QEMU        one of its own for each guest, as on hosts of their own:
 //!                  └──────── virsh create            its folders and processes are seen by nobody else
 //! ```
-//! libvirt makes the machine, its memory and its processors; the rest is what QEMU has without libvirt, as arguments.
+//! libvirt makes the machine, its memory and its processors; QEMU gets the rest as arguments, the same as without
+//! libvirt.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -23,18 +24,18 @@ use crate::image::{Accelerator, Image, qemu};
 use crate::patience::patient;
 use crate::process::POLL;
 
-/// From QEMU's first answer on, with the patience of a usual machine.
+/// Longest time from QEMU's first answer on, on a usual machine.
 const CREATION_LIMIT: Duration = Duration::from_secs(30);
 
-/// The script's file that says so.
+/// The file by which the script tells that the domain is created.
 const CREATED: &str = "created";
 
 const SCRIPT: &str = include_str!("libvirt/libvirt.sh");
 
-/// What users are told to install.
+/// The hook that users are told to install.
 const HOOK: &str = include_str!("../../../cli/libvirt/hook");
 
-/// Starts the domain, and ends when that does. Whoever ends it ends QEMU, too.
+/// Starts the domain, and ends when the domain does. Killing this command ends QEMU, too.
 pub(super) fn command(
     image: &Image,
     accelerator: Accelerator,
@@ -72,7 +73,8 @@ fn folder(config: &GuestConfig) -> PathBuf {
     config.file("libvirt")
 }
 
-/// Waits until libvirt has done with the start. QEMU answers before, but libvirt would take a VM that runs by then for paused.
+/// Waits until libvirt has completed the start. QEMU answers before, but libvirt would take a VM that runs by then for
+/// paused.
 pub(super) fn wait_until_created(config: &GuestConfig) -> Result<()> {
     let deadline = Instant::now() + patient(CREATION_LIMIT)?;
     let created = folder(config).join(CREATED);
@@ -88,13 +90,13 @@ pub(super) fn wait_until_created(config: &GuestConfig) -> Result<()> {
     Ok(())
 }
 
-/// Where `virsh` reaches a guest's libvirt.
+/// The address at which `virsh` reaches a guest's libvirt.
 pub(super) fn uri(config: &GuestConfig) -> String {
     let socket = folder(config).join("libvirt-sock");
     format!("qemu+unix:///system?socket={}", socket.display())
 }
 
-/// QEMU as one program.
+/// A script that makes QEMU one program, with its variables and arguments.
 fn emulator_script(qemu: &Command) -> String {
     let variables = qemu.get_envs().filter_map(|(name, value)| {
         let value = value?.to_string_lossy().into_owned();
@@ -151,14 +153,14 @@ fn utf8(argument: &OsStr) -> Result<&str> {
     text.with_context(|| format!("libvirt takes no {}: it is no UTF-8", argument.display()))
 }
 
-/// For an attribute in single quotes, or text.
+/// Escapes for an attribute in single quotes, or for text.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('\'', "&apos;")
 }
 
-/// One word for a shell.
+/// Quotes one word for a shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -1,4 +1,4 @@
-//! A command that runs in a guest, and what it left.
+//! A command that runs in a guest, and its results.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,13 @@ use super::channel::Channel;
 use super::console::Console;
 use crate::agent::protocol::{Bytes, CHUNK, Request};
 
-/// How often a wait looks whether the guest has crashed in the meantime.
+/// Interval at which a wait checks whether the guest has crashed.
 const CRASH_LOOK: Duration = Duration::from_secs(1);
 
 /// The signal that cannot be ignored.
 const KILL: i32 = 9;
 
-/// What a finished command left.
+/// The results of a finished command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
     /// As a shell reports it: the exit code, or 128 and the signal's number.
@@ -58,7 +58,7 @@ impl Running {
         }
     }
 
-    /// Waits until it has started; its process group.
+    /// Waits until it has started and returns its process group.
     ///
     /// # Errors
     /// When the guest goes away or the limit passes.
@@ -66,7 +66,7 @@ impl Running {
         self.wait_until(limit, "has not started", |command| command.pid)
     }
 
-    /// Waits for a complete line of standard output that `wanted` likes.
+    /// Waits for a complete line of standard output for which `wanted` is true.
     ///
     /// # Errors
     /// When the command ends without it, the guest goes away or the limit passes.
@@ -100,7 +100,7 @@ impl Running {
         })
     }
 
-    /// Waits for its end, and leaves its output where it is.
+    /// Waits for its end, without taking its output.
     ///
     /// # Errors
     /// As [`Running::wait`].
@@ -108,7 +108,7 @@ impl Running {
         self.wait_until(limit, "has not ended", |command| command.status)
     }
 
-    /// What it has printed so far, on both streams.
+    /// Returns what it has printed so far, on both streams.
     #[must_use]
     pub fn printed(&self) -> (Vec<u8>, Vec<u8>) {
         let printed = self.channel.wait_for(self.id, Instant::now(), |command| {
@@ -117,7 +117,7 @@ impl Running {
         printed.ok().flatten().unwrap_or_default()
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     #[must_use]
     pub fn status(&self) -> Option<i32> {
         self.channel
@@ -220,7 +220,7 @@ impl Running {
 
     fn explain(&self, error: anyhow::Error) -> anyhow::Error {
         let (stdout, stderr) = self.printed();
-        // What happened stands in the first line, for those who show no more.
+        // The first line has the error, for programs that show no more.
         anyhow!(
             "guest {}: {error:#}\nthe command printed:\n{}{}\nthe console ends with:\n{}",
             self.guest,

@@ -1,10 +1,9 @@
-//! Whether KVM is any good here.
+//! Whether KVM is usable here.
 //!
-//! A /dev/kvm that opens and creates a VM may still be none for a real kernel:
-//! some hosts interpret the guest's privileged code in software, which dies of
-//! an instruction it does not know or takes a hundred times as long. So the
-//! image's own kernel is booted once, under a time limit that any real KVM
-//! keeps with ease, and the verdict is kept beside the image.
+//! A /dev/kvm that opens and creates a VM may still not run a real kernel: some hosts interpret the guest's privileged
+//! code in software, which fails at an instruction that it does not know or takes a hundred times as long. So the
+//! image's own kernel is booted once, within a time that any real KVM keeps with ease, and the verdict is stored beside
+//! the image.
 
 use std::fs::{self, File};
 use std::time::Duration;
@@ -15,16 +14,16 @@ use anyhow::{Context, Result, bail};
 use super::{Image, Initramfs, qemu};
 use crate::process::{Lifetime, Supervised};
 
-/// `tcg` or `kvm`, instead of the probe.
+/// `tcg` or `kvm`, to skip the probe.
 const ACCELERATOR_VARIABLE: &str = "VRDMA_ACCEL";
 
-/// Real KVM boots the kernel in about one second; TCG in about three.
+/// Longest time for the probe: real KVM boots the kernel in about one second; TCG in about three.
 const PROBE_LIMIT: Duration = Duration::from_secs(8);
 
-/// What the probe's guest prints.
+/// The line that the probe's guest prints.
 const ALIVE: &str = "lab: alive";
 
-/// How QEMU runs a guest's code.
+/// The way in which QEMU runs a guest's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accelerator {
     /// By the processor.
@@ -34,7 +33,7 @@ pub enum Accelerator {
 }
 
 impl Accelerator {
-    /// QEMU's arguments, with a processor model that has all it can have.
+    /// QEMU's arguments, with a processor model that has all features that are possible.
     #[must_use]
     pub fn arguments(self) -> [&'static str; 4] {
         match self {
@@ -43,7 +42,7 @@ impl Accelerator {
         }
     }
 
-    /// The one to use for this image on this host, probed once.
+    /// Chooses the accelerator for this image on this host, probing it once.
     ///
     /// # Errors
     /// When the variable holds something else, or the probe cannot be started.
@@ -73,7 +72,7 @@ impl Accelerator {
             return Ok(verdict);
         }
         let verdict = boots_under_kvm(image).context("cannot probe KVM")?;
-        // A cache that cannot be written costs the next start the same probe.
+        // If the cache cannot be written, the next start probes again.
         let _ = fs::write(&record, format!("{host}\n{verdict:?}\n"));
         Ok(verdict)
     }
@@ -98,7 +97,7 @@ fn recall(record: &str, host: &str) -> Option<Accelerator> {
     }
 }
 
-/// A cache may travel to another machine with a home folder.
+/// Identifies the host: a cache may be moved to another machine with a home folder.
 fn host_identity() -> io::Result<String> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
     let processor = fs::read_to_string("/proc/cpuinfo")?;

@@ -24,11 +24,11 @@ use crate::{mirror, requirements};
 /// Where mmdebstrap assembles its roots. Not /tmp, which may be in memory.
 const SCRATCH: &str = "/var/tmp";
 
-/// Lines of a failed program's last words to show.
+/// Lines of a failed program's output to show.
 const LAST_WORDS: usize = 15;
 
-/// The disk's size beyond its contents, as a divisor: inodes, directories and
-/// block ends. Nothing is ever written to it.
+/// Space of the disk beyond its contents, as a divisor: for inodes, directories and block ends. Nothing is ever written
+/// to it.
 const DISK_SPARE: u64 = 6;
 
 pub(super) fn build(recipe: &Recipe, cache: &Path) -> Result<Image> {
@@ -38,7 +38,7 @@ pub(super) fn build(recipe: &Recipe, cache: &Path) -> Result<Image> {
     Ok(Image { folder })
 }
 
-/// The cache's folder of that name, filled first if it is not there.
+/// The cache's folder of this name, filled first if it is missing.
 pub(super) fn cached(
     cache: &Path,
     name: &str,
@@ -57,7 +57,7 @@ pub(super) fn cached(
     }
     fs::create_dir(&partial)?;
     if let Err(error) = fill(&partial) {
-        // The build's own error says more than one about its remains.
+        // The build's own error says more than an error about its remains.
         let _ = fs::remove_dir_all(&partial);
         return Err(error);
     }
@@ -131,8 +131,9 @@ pub(super) fn mmdebstrap(packages: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// What root's mmdebstrap mounts (/proc, /sys and this machine's /dev/shm) would outlive one that is killed, and who
-/// tidies up after it would empty them. In a mount namespace of its own they go with it. An ordinary user's has one.
+/// What root's mmdebstrap mounts (/proc, /sys and this machine's /dev/shm) would outlive it if it is killed, and
+/// cleaning up after it would empty them. In a mount namespace of its own the mounts go with it. An ordinary user's
+/// mmdebstrap has one already.
 fn privately_mounting(program: &str) -> Command {
     if !requirements::is_root() {
         return Command::new(program);
@@ -142,7 +143,7 @@ fn privately_mounting(program: &str) -> Command {
     command
 }
 
-/// A proxy of the host's apt configuration, which mmdebstrap does not read.
+/// The proxy in the host's apt configuration, which mmdebstrap does not read.
 fn host_proxy(scheme: &str) -> Result<Option<String>> {
     let item = format!("Acquire::{scheme}::Proxy");
     let output = Command::new("apt-config")
@@ -161,15 +162,16 @@ pub(super) fn archive_line(mirror: &str, suite: &str) -> String {
     )
 }
 
-/// Hooks are given as shell text: an ordinary user's mmdebstrap runs them under
-/// an identity that may not read this user's files.
+/// A hook that writes apt's preferences. It is given as shell text: an ordinary user's mmdebstrap runs hooks under an
+/// identity that may not read this user's files.
 fn preferences_hook(preferences: &str) -> String {
     format!(
         "mkdir -p \"$1/etc/apt/preferences.d\"; cat > \"$1/etc/apt/preferences.d/lab\" <<'END'\n{preferences}END\n"
     )
 }
 
-/// The one hook that runs outside, as this user, at the end of a stage. Its arguments are split like a shell's.
+/// A hook that runs outside, as this user, at the end of a stage, the only one that does. Its arguments are split like
+/// a shell's.
 pub(super) fn download_hook(stage: &str, inside: &str, outside: &Path) -> Result<String> {
     let outside = outside.to_str().context("the cache's path is not UTF-8")?;
     ensure!(
@@ -179,12 +181,12 @@ pub(super) fn download_hook(stage: &str, inside: &str, outside: &Path) -> Result
     Ok(format!("--{stage}-hook=download {inside} '{outside}'"))
 }
 
-/// The user's own files, for running programs on the host.
+/// Unpacks the root as the user's own files, for running programs on the host.
 fn unpack(folder: &Path, steps: &Steps) -> Result<()> {
     unpack_all(folder, &["guest.tar", "kernel.tar"], steps)
 }
 
-/// Archives of `folder` into its `root`.
+/// Unpacks archives of `folder` into its `root`.
 pub(super) fn unpack_all(folder: &Path, archives: &[&str], steps: &Steps) -> Result<()> {
     let root = folder.join("root");
     fs::create_dir(&root)?;

@@ -1,5 +1,5 @@
-//! The first files of a guest: what mounts the image's disk, and everything
-//! that changes more often than the image (agent, scripts, settings).
+//! The first files of a guest: the programs that mount the image's disk, and everything that changes more often than
+//! the image (agent, scripts, settings).
 
 use std::fs;
 use std::path::Path;
@@ -20,8 +20,8 @@ pub(crate) struct Initramfs {
 }
 
 impl Initramfs {
-    /// For a guest: boots the image's disk and starts the agent there, with
-    /// `environment` (lines of `NAME=value`) for every command.
+    /// The initramfs of a guest: mounts the image's disk and starts the agent there, with `environment` (lines of
+    /// `NAME=value`) for every command.
     pub(crate) fn guest(image: &Image, agent: &Path, environment: &str) -> Result<Self> {
         let mut initramfs = Self::early(image, INIT)?;
         let agent = fs::read(agent).with_context(|| format!("cannot read {}", agent.display()))?;
@@ -34,7 +34,7 @@ impl Initramfs {
         Ok(initramfs)
     }
 
-    /// Says that it lives, and powers off.
+    /// The initramfs of the probe: reports that it runs, and powers off.
     pub(super) fn probe(image: &Image) -> Result<Self> {
         Self::early(image, PROBE)
     }

@@ -1,4 +1,4 @@
-//! Which QEMU runs the guests.
+//! The QEMU that runs the guests.
 
 use std::process::{Command, Stdio};
 

@@ -1,12 +1,12 @@
-//! What an image is made of. Everything here is hashed into its key.
+//! The recipe of an image. Everything here is hashed into its key.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The image's release, and where its QEMU comes from.
+/// The image's release, and the source of its QEMU.
 pub(super) const SUITE: &str = "trixie";
 pub(super) const BACKPORTS: &str = "trixie-backports";
 
-/// How a root is made out of packages.
+/// The recipe by which roots are made out of packages.
 #[derive(Debug, Hash)]
 pub(super) struct Recipe {
     pub(super) guest_packages: Vec<&'static str>,
@@ -17,9 +17,8 @@ pub(super) struct Recipe {
     pub(super) dpkg_options: &'static [&'static str],
 }
 
-/// The root is thrown away when dpkg is interrupted, so it need not wait for
-/// the disk. Nobody reads documentation in a guest, but rdma-core's tests are
-/// packaged as such.
+/// Options for dpkg. The root is discarded when dpkg is interrupted, so dpkg need not wait for the disk. Documentation
+/// is not needed in a guest, but rdma-core's tests are packaged as such.
 pub(super) const DPKG_OPTIONS: &[&str] = &[
     "force-unsafe-io",
     "path-exclude=/usr/share/man/*",
@@ -40,8 +39,8 @@ impl Recipe {
         }
     }
 
-    /// The image's folder in the cache. A toolchain whose hasher differs builds
-    /// the image again, which is harmless.
+    /// Name of the image's folder in the cache. A toolchain with another hasher builds the image again, which is
+    /// harmless.
     pub(super) fn folder_name(&self) -> String {
         keyed("image", self)
     }
@@ -53,7 +52,7 @@ impl Recipe {
     }
 }
 
-/// A folder's name by what is in it.
+/// A folder name with a hash of its contents.
 pub(super) fn keyed(name: &str, contents: impl Hash) -> String {
     let mut hasher = DefaultHasher::new();
     contents.hash(&mut hasher);

@@ -1,5 +1,5 @@
-//! A Debian root of named packages, for programs of this host in containers. It lies beside the guests' image,
-//! and the host itself gets none of the packages.
+//! A Debian root of named packages, for programs of this host in containers. It is beside the guests' image, and the
+//! host itself gets none of the packages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use super::recipe::{DPKG_OPTIONS, SUITE, keyed};
 use crate::steps::Steps;
 use crate::{mirror, requirements};
 
-/// Which of Debian's releases.
+/// A release of Debian.
 #[derive(Debug, Clone, Copy, Hash, PartialEq, Eq)]
 pub enum Release {
-    /// The guests' image's.
+    /// The release of the guests' image.
     Stable,
-    /// The one that has the newest of everything, and changes daily.
+    /// The release that has the newest of everything, and changes daily.
     Unstable,
 }
 
@@ -30,14 +30,14 @@ impl Release {
     }
 }
 
-/// What a root is made of.
+/// The contents of a root.
 #[derive(Debug, Clone, Hash)]
 pub struct Contents {
-    /// Names its folder, and the step that makes it.
+    /// The name of its folder, and of the step that makes it.
     pub name: String,
     /// Where packages come from.
     pub release: Release,
-    /// Of the archive.
+    /// Names of packages in the archive.
     pub packages: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ impl Root {
         Ok(Self { folder })
     }
 
-    /// Its files.
+    /// The folder of its files.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.folder.join("root")
@@ -76,7 +76,7 @@ impl Root {
     }
 }
 
-/// Of stanzas such as dpkg keeps.
+/// Finds a package's version in stanzas as dpkg keeps them.
 fn version(status: &str, package: &str) -> Option<String> {
     let mut stanzas = status.split("\n\n");
     let stanza =
@@ -99,7 +99,7 @@ fn make(folder: &Path, contents: &Contents) -> Result<()> {
         command.arg(format!("--dpkgopt={option}"));
     }
     if contents.release == Release::Unstable {
-        // Its lists are good for a week, which a mirror of somebody's own may be behind.
+        // The archive's lists are valid for a week, and a private mirror may be older than that.
         command.arg("--aptopt=Acquire::Check-Valid-Until \"false\"");
     }
     let suite = contents.release.suite();

@@ -1,5 +1,5 @@
-//! Programs that Debian has as source only, or without what a test wants of them: built from its source packages in
-//! a root of the image's release. The host gets none of the tools.
+//! Programs that Debian has as source only, or without an option that a test needs: built from its source packages in a
+//! root of the image's release. The host gets none of the tools.
 //!
 //! ```text
 //!   tools --> root, thrown away
@@ -19,16 +19,16 @@ use super::recipe::{DPKG_OPTIONS, SUITE, keyed};
 use crate::steps::Steps;
 use crate::{mirror, requirements};
 
-/// What is built, and with what.
+/// Source packages to build, and how.
 #[derive(Debug, Clone, Hash)]
 pub struct Sources {
-    /// Names its folder, and the step that makes it.
+    /// The name of its folder, and of the step that makes it.
     pub name: String,
     /// Source packages of the archive.
     pub sources: Vec<String>,
-    /// Packages of the archive that building takes.
+    /// Packages of the archive that building needs.
     pub tools: Vec<String>,
-    /// For `sh -e` in `/build` of the root.
+    /// The script, run with `sh -e` in `/build` of the root.
     pub script: String,
 }
 
@@ -39,7 +39,7 @@ pub struct Built {
 }
 
 impl Built {
-    /// What these sources make, built first when it is missing.
+    /// The programs of these sources, built first when they are missing.
     ///
     /// # Errors
     /// When it cannot be built; nothing is left in its place then.
@@ -49,7 +49,7 @@ impl Built {
         Ok(Self { folder })
     }
 
-    /// The folder with one of each source package.
+    /// The folder with one folder for each source package.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.folder.join("root/built")
@@ -58,7 +58,7 @@ impl Built {
     /// The version of a source package's upstream archive.
     ///
     /// # Errors
-    /// When it is none of the sources.
+    /// When it is not one of the sources.
     pub fn version(&self, source: &str) -> Result<String> {
         let path = self.path().join(format!("{source}.version"));
         let text =
@@ -67,7 +67,7 @@ impl Built {
     }
 }
 
-/// Runs outside the root, whose apt knows the archive; `$2` names the sources. Debian's own changes are left out.
+/// Runs outside the root, where apt knows the archive; `$2` names the sources. Debian's own changes are left out.
 const FETCH: &str = r#"set -eu
 mkdir "$1/build" "$1/built"
 cd "$1/build"
@@ -104,7 +104,7 @@ fn make(folder: &Path, sources: &Sources) -> Result<()> {
     fs::remove_file(folder.join("built.tar")).context("cannot remove an archive")
 }
 
-/// Hooks are given as shell text, for the reason that `preferences_hook` has.
+/// A hook that builds. It is given as shell text, for the reason that `preferences_hook` has.
 fn build_hook(sources: &Sources) -> String {
     let Sources {
         sources, script, ..
@@ -118,7 +118,7 @@ fn build_hook(sources: &Sources) -> String {
     )
 }
 
-/// The same archive's source packages.
+/// The line for the same archive's source packages.
 fn source_line(archive: &str) -> String {
     archive.replacen("deb ", "deb-src ", 1)
 }

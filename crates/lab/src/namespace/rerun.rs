@@ -1,5 +1,5 @@
-//! Tests that need a network of their own, also without root: a test runs once more, as the only one of
-//! its program, in fresh namespaces.
+//! Reruns tests that need a network of their own, also without root: a test runs once more, as the only one of its
+//! program, in fresh namespaces.
 //!
 //! ```text
 //!   cargo test --> test: enter() --unshare--> the same program, this test only: enter() is true
@@ -11,15 +11,15 @@ use std::process::Command;
 
 const INSIDE: &str = "VRDMA_TEST_NAMESPACE";
 
-/// Looks for a carrier, 10 ms apart; a kernel needs few.
+/// Most looks for a carrier, 10 ms apart; a kernel needs few.
 const CARRIER_LOOKS: u32 = 1000;
 
-/// Runs a test, named with its modules, again inside of user and network namespaces of its own, where it
-/// is root and has no interface but loopback, which is up. `true` in there; outside the outcome is
-/// checked and `false` comes back.
+/// Runs a test, named with its modules, again inside of user and network namespaces of its own. There it is root and
+/// has no interface but loopback, which is up, and this returns `true`. Outside, this checks the outcome and returns
+/// `false`.
 ///
 /// # Panics
-/// When the test fails in there.
+/// When the test fails inside.
 #[must_use]
 pub fn enter(test: &str) -> bool {
     let inside = enter_with(test, &["--user", "--map-root-user", "--net"]);
@@ -29,7 +29,7 @@ pub fn enter(test: &str) -> bool {
     inside
 }
 
-/// The same with this host's network, on which the test then has no rights.
+/// The same with this host's network, to which the test then has no rights.
 ///
 /// # Panics
 /// As [`enter`].
@@ -61,17 +61,16 @@ fn enter_with(test: &str, namespaces: &[&str]) -> bool {
     false
 }
 
-/// Runs a command line of a test that must succeed.
+/// Runs a command line for a test, which must succeed.
 ///
 /// # Panics
-/// When it does not.
+/// When the command fails.
 pub fn shell(line: &str) {
     let status = Command::new("sh").args(["-ec", line]).status();
     assert!(status.is_ok_and(|status| status.success()), "{line}");
 }
 
-/// Waits until an interface that was set up has a carrier: before that its queue swallows frames
-/// without a word.
+/// Waits until an interface that was set up has a carrier: before that its queue silently drops frames.
 ///
 /// # Panics
 /// When none comes.
@@ -79,8 +78,7 @@ pub fn wait_for_carrier(interface: &str) {
     shell(&carrying(interface));
 }
 
-/// The shell's words for [`wait_for_carrier`]. The last command waits for the lock under which the kernel opens
-/// the queue.
+/// The shell commands for [`wait_for_carrier`]. The last one waits for the lock under which the kernel opens the queue.
 #[must_use]
 pub fn carrying(interface: &str) -> String {
     format!(

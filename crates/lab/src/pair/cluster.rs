@@ -1,4 +1,4 @@
-//! More guests than two: tenants on one daemon, each with guests of its own in a port group of its own.
+//! More than two guests: tenants on one daemon, each with guests of its own in a port group of its own.
 //!
 //! ```text
 //!   tenant 1:  guest a, guest b, guest c ... --port group t1--+
@@ -20,26 +20,26 @@ use crate::guest::{Ethernet, Guest, GuestConfig, Kind};
 use crate::image::{Accelerator, Image};
 use crate::process::Lifetime;
 
-/// As many as have a letter or two, the first of which is an a.
+/// Most guests of a tenant: as many as have a name of one letter, or of two that begin with a.
 const GUESTS_MAX: u8 = 2 * LETTERS;
 
 const LETTERS: u8 = 26;
 
-/// Guests that boot at the same time for each processor of this machine; all at once would time out.
+/// Guests that boot at the same time for each processor of this machine; booting all at once would time out.
 const BOOTING: usize = 1;
 
 /// Guests of [`Kind::Vrdma`] to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterConfig {
-    /// The daemon.
+    /// The daemon's program.
     pub program: PathBuf,
-    /// How many.
+    /// Number of tenants.
     pub tenants: u8,
-    /// Of each tenant.
+    /// Guests of each tenant.
     pub guests: u8,
-    /// Of each guest.
+    /// Processors of each guest.
     pub processors: u32,
-    /// Of each guest, in MiB.
+    /// Memory of each guest, in MiB.
     pub memory_mib: u32,
 }
 
@@ -48,7 +48,7 @@ pub struct ClusterConfig {
 /// Fields are in the order in which they must end.
 #[derive(Debug)]
 pub struct Cluster {
-    /// A list a tenant.
+    /// The guests of each tenant.
     tenants: Vec<Vec<Guest>>,
     daemon: Daemon,
     _run_dir: RunDir,
@@ -100,7 +100,7 @@ impl Cluster {
         &self.tenants[tenant]
     }
 
-    /// The daemon of all.
+    /// The daemon of all tenants.
     #[must_use]
     pub fn daemon(&self) -> &Daemon {
         &self.daemon
@@ -175,7 +175,7 @@ fn booting() -> usize {
     thread::available_parallelism().map_or(BOOTING, |cores| cores.get() * BOOTING)
 }
 
-/// What a guest is called: a to z, then aa to az; guests and tenants are counted from 1 here.
+/// A guest's name: a to z, then aa to az; guests and tenants are counted from 1 here.
 #[must_use]
 pub fn guest_name(guest: u8) -> String {
     let letter = char::from(b'a' + (guest - 1) % LETTERS);
@@ -197,7 +197,7 @@ fn address(guest: u8) -> std::net::Ipv4Addr {
     std::net::Ipv4Addr::new(10, 10, 0, guest)
 }
 
-/// They boot at the same time already; their set-up should too.
+/// Waits for all guests at the same time: they boot in parallel, and their set-up should too.
 fn wait_all(guests: &[Guest], count: u8) -> Result<()> {
     thread::scope(|scope| {
         let ready: Vec<_> = guests
@@ -216,7 +216,7 @@ fn wait_all(guests: &[Guest], count: u8) -> Result<()> {
     })
 }
 
-/// The image knows two guests by name.
+/// A command that makes the guests know each other by name: the image knows only two.
 fn know_each_other(count: u8) -> String {
     let lines: Vec<String> = (1..=count)
         .map(|guest| format!("{} {}", address(guest), guest_name(guest)))

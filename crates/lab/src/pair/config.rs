@@ -1,4 +1,4 @@
-//! What a pair is made of.
+//! The configuration of a pair.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,17 @@ use crate::place::Preload;
 use crate::process::Lifetime;
 use crate::wire::{TAP, WireConfig};
 
-/// Which guest of a pair.
+/// A guest of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// The server's, 10.10.0.1.
+    /// The server's guest, 10.10.0.1.
     A,
-    /// The client's, 10.10.0.2.
+    /// The client's guest, 10.10.0.2.
     B,
 }
 
 impl Side {
-    /// Its guest's and its adapter's name.
+    /// The name of its guest and of its adapter.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ impl Side {
         Ipv4Addr::new(10, 10, 1, self.number())
     }
 
-    /// The other one.
+    /// The other side.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -70,7 +70,7 @@ impl Side {
         }
     }
 
-    /// Where its host's QEMUs are, by RDMA of their own.
+    /// The address of its host's QEMUs, for RDMA of their own.
     #[must_use]
     pub const fn qemus_address(self) -> Ipv4Addr {
         Ipv4Addr::new(10, 10, 0, 100 + self.number())
@@ -89,28 +89,27 @@ impl Side {
     }
 }
 
-/// Of a guest's first card.
+/// The MAC address of a guest's first card.
 fn mac(number: u8) -> String {
     format!("52:54:00:00:00:{number:02x}")
 }
 
-/// The adapter of processes that the QEMUs of a host, or its relays, have for themselves.
+/// The adapter for processes that the QEMUs of a host, or its relays, have for themselves.
 pub const QEMUS: &str = "qemus";
 
 /// What connects the guests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Network {
-    /// A daemon, started from this program.
+    /// A daemon of this program.
     Daemon(PathBuf),
-    /// Each other's network card; not for [`Kind::Vrdma`].
+    /// The other guest's network card; not for [`Kind::Vrdma`].
     Direct,
-    /// Functions of the host's, bound to vfio-pci, which reach each other: the PCI address of each guest's. Not for
-    /// [`Kind::Vrdma`].
+    /// Functions of the host, bound to vfio-pci, which reach each other: the PCI address of each guest's function. Not
+    /// for [`Kind::Vrdma`].
     Lent([String; 2]),
-    /// A wire between two hosts. Guests of [`Kind::Vrdma`] have a daemon of
-    /// their own on their host, others a TAP on the wire.
+    /// A wire between two hosts. Guests of [`Kind::Vrdma`] have a daemon on their host, others a TAP on the wire.
     Wire {
-        /// The daemon.
+        /// The daemon's program.
         program: PathBuf,
         /// The wire.
         wire: WireConfig,
@@ -128,7 +127,7 @@ pub struct PairConfig {
     pub memory_mib: u32,
     /// How adapters' doorbells work.
     pub doorbells: DoorbellMode,
-    /// What connects them.
+    /// The network between them.
     pub network: Network,
     /// Host processors of each, as [`GuestConfig::host_cpus`].
     pub host_cpus: [Option<String>; 2],
@@ -136,13 +135,14 @@ pub struct PairConfig {
     pub lifetime: Lifetime,
     /// Whether the daemon of [`Network::Daemon`] has a keeper.
     pub supervised: bool,
-    /// Whether each daemon of [`Network::Wire`] has the adapters of both guests, so that a guest can go to the other host.
+    /// Whether each daemon of [`Network::Wire`] has the adapters of both guests, so that a guest can move to the other
+    /// host.
     pub travels: bool,
     /// Whether each guest has two adapters.
     pub second_adapters: bool,
     /// Whether each host of [`Network::Wire`] has an adapter for its own processes.
     pub host_adapters: bool,
-    /// `libibverbs.so.1`, which the QEMUs of [`Network::Wire`] have in front of theirs, with such an adapter.
+    /// `libibverbs.so.1`, which the QEMUs of [`Network::Wire`] load in front of theirs, with such an adapter.
     pub qemu_verbs: Option<PathBuf>,
     /// Whether each QEMU is started and watched by a libvirt of its own.
     pub libvirt: bool,
@@ -153,7 +153,7 @@ pub struct PairConfig {
 /// The third guest's name.
 const BESIDE: &str = "c";
 
-/// Its number among addresses.
+/// The third guest's number in addresses.
 const BESIDE_NUMBER: u8 = 3;
 
 impl PairConfig {
@@ -197,7 +197,7 @@ impl PairConfig {
         self.has_tap(host) || (self.rxe_beside && host == Side::B)
     }
 
-    /// Folder of a side's daemon, which both share on one host.
+    /// Folder of a side's daemon; on one host both sides have the same.
     pub(super) fn daemon_dir(&self, side: Side, run_dir: &Path) -> PathBuf {
         match self.network {
             Network::Wire { .. } => run_dir.join(side.name()),
@@ -220,7 +220,8 @@ impl PairConfig {
         }
     }
 
-    /// A guest that is to come from where it runs to the daemon of another host; its files are in that folder.
+    /// The configuration of a guest that is to come to the daemon of another host, which has the folder `daemon_dir`.
+    /// The guest's files are in `run_dir`.
     pub(super) fn incoming(
         &self,
         guest: Side,
@@ -294,7 +295,7 @@ impl PairConfig {
         }
     }
 
-    /// Of a QEMU on a host, whose daemon has that folder.
+    /// The verbs of a QEMU on a host, whose daemon has that folder.
     pub(super) fn verbs(&self, daemon_dir: &Path, host: &Entry) -> Option<Preload> {
         let library = self.qemu_verbs.clone()?;
         Some(Preload {
@@ -306,7 +307,7 @@ impl PairConfig {
         })
     }
 
-    /// What the QEMUs of a host have for themselves.
+    /// The adapter that the QEMUs of a host have for themselves, if any.
     pub(super) fn qemus_adapter(&self, host: Side) -> Option<Adapter> {
         let is_there = self.host_adapters || self.qemu_verbs.is_some();
         is_there.then(|| Adapter {
@@ -338,7 +339,7 @@ impl PairConfig {
         [self.adapter(side)].into_iter().chain(second).collect()
     }
 
-    /// The same on a host to which the guest may come.
+    /// The same adapters on a host to which the guest may come.
     pub(super) fn away(&self, side: Side) -> Vec<Adapter> {
         let mut adapters = self.adapters(side);
         adapters.iter_mut().for_each(|it| it.is_away = true);

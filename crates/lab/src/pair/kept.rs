@@ -48,7 +48,7 @@ impl KeptPair {
             .then_some(kept))
     }
 
-    /// Connects to one of its guests.
+    /// Connects to one of the pair's guests.
     ///
     /// # Errors
     /// When the guest does not answer.
@@ -74,8 +74,8 @@ impl KeptPair {
         fs::remove_file(record_path()?).context("cannot remove the pair's record")
     }
 
-    /// A number may have gone to somebody else's process since: all of the
-    /// pair's have the folder on their command line.
+    /// Whether a process is one of the pair's: its number may have been reused since, but all of the pair's processes
+    /// have the folder on their command line.
     fn owns(&self, process: u32) -> bool {
         let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&line).contains(&*self.run_dir.to_string_lossy())

@@ -1,4 +1,4 @@
-//! A pair of which only one is a guest.
+//! A pair of a guest and programs of a host.
 //!
 //! ```text
 //!   guest a --vfio-user, ethernet--> vrdmad <--process socket-- programs of a host, as adapter b
@@ -28,17 +28,17 @@ pub const HOST_STACK: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 3);
 
 const HOST_STACK_MAC: &str = "52:54:00:00:00:03";
 
-/// Where the daemons and the programs are.
+/// The hosts of the daemons and the programs.
 #[derive(Debug)]
 enum Ground {
-    /// A host with both.
+    /// One host with both.
     One(Namespace),
-    /// The guest's host and the programs' host.
+    /// Two hosts: the guest's and the programs'.
     Two(WiredHosts),
 }
 
-/// A guest at [`Side::A`]'s address, an adapter of processes at [`Side::B`]'s and the own IP stack of the
-/// processes' host at [`HOST_STACK`], in one port group. Hosts are network namespaces.
+/// A guest at [`Side::A`]'s address, an adapter of processes at [`Side::B`]'s and the IP stack of the processes' host
+/// at [`HOST_STACK`], in one port group. Hosts are network namespaces.
 ///
 /// Fields are in the order in which they must end.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub struct Mixed {
 }
 
 impl Mixed {
-    /// Starts both at one daemon and waits until the guest is ready.
+    /// Starts the guest and the programs' adapter at one daemon and waits until the guest is ready.
     ///
     /// # Errors
     /// When anything does not start, with the ends of the logs.
@@ -129,13 +129,13 @@ impl Mixed {
         &self.guest
     }
 
-    /// The programs' daemon, and the guest's if that is another.
+    /// The programs' daemon, and the guest's if that is another one.
     #[must_use]
     pub fn daemons(&self) -> &[Daemon] {
         &self.daemons
     }
 
-    /// Where the programs run: their own network, so that their ports are nobody else's.
+    /// The host of the programs: its network is its own, so that no other program uses its ports.
     #[must_use]
     pub fn host(&self) -> &Entry {
         match &self.ground {
@@ -164,7 +164,7 @@ impl Mixed {
     }
 }
 
-/// What the programs' daemon has for them.
+/// The adapters of the programs' host.
 fn of_processes(config: &PairConfig) -> [Adapter; 2] {
     let processes = Adapter {
         user: User::Processes(Side::B.address()),

@@ -1,8 +1,7 @@
 //! The folder of a pair's sockets and logs, or of processes' adapters.
 //!
-//! It goes with the pair; a pair whose process was killed leaves it behind,
-//! with tens of megabytes in what may be memory, so its name tells the process
-//! and the next one sweeps up.
+//! The folder goes with the pair. A pair whose process was killed leaves it behind, with tens of megabytes in what may
+//! be memory. So the folder's name tells the process, and the next pair removes it.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
@@ -12,21 +11,21 @@ use tempfile::TempDir;
 
 use crate::process::Lifetime;
 
-/// Followed by the owner's process number and random letters.
+/// Prefix of a folder's name, followed by the owner's process number and random letters.
 const OWNED_PREFIX: &str = "vrdma-lab-";
 const KEPT_PREFIX: &str = "vrdma-kept-";
 
 /// A folder that goes with the pair, or stays with a kept one.
 #[derive(Debug)]
 pub enum RunDir {
-    /// Goes when dropped.
+    /// Removed when dropped.
     Owned(TempDir),
-    /// Stays.
+    /// Kept.
     Kept(PathBuf),
 }
 
 impl RunDir {
-    /// Makes one, and sweeps up what killed processes left.
+    /// Makes a folder, and removes those that killed processes left.
     ///
     /// # Errors
     /// When the folder for temporary files cannot be used.
@@ -45,7 +44,7 @@ impl RunDir {
         })
     }
 
-    /// Where it is.
+    /// The folder's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
@@ -55,7 +54,7 @@ impl RunDir {
     }
 }
 
-/// Short, since sockets lie in it.
+/// The parent folder; its path is short, since sockets are in it.
 fn parent() -> PathBuf {
     let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     runtime
@@ -63,8 +62,7 @@ fn parent() -> PathBuf {
         .unwrap_or_else(env::temp_dir)
 }
 
-/// Removes what dead processes left. Another user's folder cannot be removed,
-/// which is as it should be.
+/// Removes the folders of dead processes. Another user's folder cannot be removed, which is right.
 fn sweep(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         if owner(&entry.file_name().to_string_lossy()).is_some_and(|process| !is_alive(process)) {
@@ -93,7 +91,7 @@ mod tests {
     fn only_folders_of_the_dead_are_swept() {
         let parent = tempfile::tempdir().unwrap();
         let alive = format!("{OWNED_PREFIX}{}-x", process::id());
-        // Above the largest process number that Linux gives.
+        // Above the largest process number that Linux uses.
         let names = [
             "vrdma-lab-4194305-x",
             "vrdma-kept-x",

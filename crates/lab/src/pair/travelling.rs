@@ -1,10 +1,10 @@
-//! A guest of a pair that goes to the other host.
+//! A guest of a pair that moves to the other host.
 //!
 //! ```text
 //!   host a: QEMU of guest a, running ──migration, by whoever is tested──► host b: QEMU of guest a, waiting
 //!   Pair::expect starts the waiting one; Pair::arrived puts it in the place of the other
 //! ```
-//! Programs that run in it lose the lab's ear: start them so that they write into files.
+//! Programs that run in it lose their connection to the lab: start them so that they write into files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ impl Arriving {
 }
 
 impl Pair {
-    /// On whose host a guest is.
+    /// The side on whose host a guest is.
     #[must_use]
     pub fn place(&self, guest: Side) -> Side {
         self.places[guest.index()]
@@ -60,7 +60,7 @@ impl Pair {
         self.guest(guest).config().file("qmp")
     }
 
-    /// The daemon of a side's host, of [`Network::Wire`] with two vrdma guests.
+    /// The daemon of a side's host, with [`Network::Wire`] and two vrdma guests.
     ///
     /// # Panics
     /// If the pair has fewer daemons.
@@ -69,7 +69,7 @@ impl Pair {
         &self.daemons[host.index()]
     }
 
-    /// What a program of a host needs to use the adapter that its QEMUs have, if they have one.
+    /// The environment by which a program of a host uses the adapter of its QEMUs, if they have one.
     #[must_use]
     pub fn process(&self, host: Side) -> Option<Preload> {
         let entry = self.wire.as_ref()?.host(host);
@@ -77,8 +77,8 @@ impl Pair {
         self.config.verbs(&daemon_dir, entry)
     }
 
-    /// A second daemon on the host where a guest is not, with that guest's adapter only and no uplink: one that may be killed
-    /// without the other guest. The one before it is gone by then.
+    /// Starts a second daemon on the host where a guest is not, with only that guest's adapter and no uplink: it may be
+    /// killed without affecting the other guest. Its predecessor must have ended.
     ///
     /// # Errors
     /// When the pair has one host, or the daemon does not start.
@@ -117,7 +117,7 @@ impl Pair {
         self.expect_at(of, &daemon_dir)
     }
 
-    /// The same with a daemon of that host which has that folder.
+    /// The same at a daemon of that host which has that folder.
     ///
     /// # Errors
     /// As [`Pair::expect`].
@@ -125,7 +125,7 @@ impl Pair {
         self.begin_waiting(of, self.place(of).other(), daemon_dir)
     }
 
-    /// Ends a guest's QEMU, and starts another one in its place, which waits for what that one has saved.
+    /// Ends a guest's QEMU, and starts another one in its place, which waits for what the first has saved.
     ///
     /// # Errors
     /// As [`Pair::expect`].
@@ -152,7 +152,7 @@ impl Pair {
         Ok(Arriving { guest, of, to })
     }
 
-    /// The guest runs there; the QEMU that it was in is ended if it has not ended itself.
+    /// Notes that the guest runs at the new place, and ends its former QEMU if that has not ended itself.
     ///
     /// # Errors
     /// When the guest does not answer.

@@ -1,4 +1,4 @@
-//! A container by bubblewrap: a Debian root, processes of its own, and a network namespace, or this host's network.
+//! A container made by bubblewrap: a Debian root, its own processes, and a network namespace or this host's network.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use crate::namespace::Entry;
 /// A container to run commands in; each command gets a fresh one.
 #[derive(Debug, Clone)]
 pub struct Container {
-    /// Of whose network; none is this host.
+    /// The host whose network it uses; `None` is this host.
     host: Option<Entry>,
     root: PathBuf,
     name: String,
@@ -38,8 +38,7 @@ impl Container {
         }
     }
 
-    /// Shows it a file or folder of this host, where it can be written if this
-    /// user can.
+    /// Shows it a file or folder of this host, writable if this user can write it.
     #[must_use]
     pub fn bind(mut self, outside: &Path, inside: &str) -> Self {
         self.binds.push((outside.to_owned(), inside.to_owned()));
@@ -53,7 +52,7 @@ impl Container {
         self
     }
 
-    /// A shell's words as a command of this host that runs them inside.
+    /// The command of this host that runs a shell's words inside.
     #[must_use]
     pub fn command(&self, words: &str) -> Command {
         let mut bwrap = Command::new("bwrap");

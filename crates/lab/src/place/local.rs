@@ -15,11 +15,11 @@ use crate::agent::settled;
 use crate::guest::Output;
 use crate::process::{Lifetime, Supervised};
 
-/// This host, as it is or seen from inside a container.
+/// This host, or a container's view of it.
 pub struct Local {
     /// Makes the command that runs a shell's words there.
     enter: Box<dyn Fn(&str) -> Command>,
-    /// Services that servers here offer, where the kernel does not show them.
+    /// Number of services that servers here offer, where the kernel does not show them.
     services: Box<dyn Fn() -> u32>,
     /// Folder of the commands' output.
     folder: PathBuf,
@@ -27,8 +27,7 @@ pub struct Local {
 }
 
 impl Local {
-    /// A place whose commands are made by `enter` from a shell's words, with
-    /// their output in files of `folder`.
+    /// A place where `enter` makes the commands from a shell's words, with their output in files of `folder`.
     pub fn new(folder: &Path, enter: impl Fn(&str) -> Command + 'static) -> Self {
         Self {
             enter: Box::new(enter),
@@ -38,7 +37,7 @@ impl Local {
         }
     }
 
-    /// The same place, where a server is also ready when more services are offered than before it.
+    /// The same place, where a server is also ready when more services are offered than before it started.
     #[must_use]
     pub fn offering(mut self, services: impl Fn() -> u32 + 'static) -> Self {
         self.services = Box::new(services);
@@ -65,7 +64,7 @@ impl Place for Local {
 struct LocalJob<'a> {
     process: RefCell<Supervised>,
     services: &'a dyn Fn() -> u32,
-    /// Services at its start.
+    /// Services offered before the command started.
     before: u32,
     log: PathBuf,
 }
@@ -73,7 +72,7 @@ struct LocalJob<'a> {
 impl Job for LocalJob<'_> {
     fn wait_ready(&self) -> Result<()> {
         let process = self.process.borrow().id();
-        // Whichever sign it was, the client may try.
+        // The client may try after any sign.
         let _sign = settled::watch_or(process, || {
             (self.services)() > self.before || self.status().is_some()
         });
@@ -87,7 +86,7 @@ impl Job for LocalJob<'_> {
 
     fn finished(&self) -> Result<bool> {
         let process = self.process.borrow().id();
-        // When it has ended, its group still has the watcher, which sleeps.
+        // When the command has ended, its group still contains the watcher, which sleeps.
         let _sign = settled::watch_end_or(process, || self.status().is_some());
         Ok(self.status().is_some())
     }
@@ -97,7 +96,7 @@ impl Job for LocalJob<'_> {
         Ok(())
     }
 
-    /// Both streams come as standard output, in the order in which they were written.
+    /// Returns both streams as standard output, in the order in which they were written.
     fn end(self: Box<Self>, limit: Duration) -> Result<Output> {
         let ended = self.process.borrow_mut().wait_for_exit(limit)?;
         let stdout = fs::read(&self.log).unwrap_or_default();
@@ -114,7 +113,7 @@ impl Job for LocalJob<'_> {
     }
 }
 
-/// As a shell reports it: the exit code, or 128 and the signal's number.
+/// The status as a shell reports it: the exit code, or 128 and the signal's number.
 fn shell_status(status: ExitStatus) -> i32 {
     status
         .code()

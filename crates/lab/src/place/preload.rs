@@ -1,4 +1,4 @@
-//! Programs with our verbs library in front of theirs, as processes of a host or in a container on it.
+//! Programs that load our verbs library in front of theirs, as processes of a host or in a container on it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,15 +25,15 @@ pub struct Preload {
     pub run_dir: PathBuf,
     /// `libibverbs.so.1`.
     pub library: PathBuf,
-    /// What its shell knows besides.
+    /// Other variables of its shell.
     pub variables: Vec<(String, String)>,
 }
 
-/// How a shell's words become a command.
+/// Makes a command from a shell's words.
 pub type Enter = Box<dyn Fn(&str) -> Command>;
 
 impl Preload {
-    /// As a process with this host's files.
+    /// Runs words as a process with this host's files.
     #[must_use]
     pub fn process(self) -> Enter {
         Box::new(move |words| {
@@ -43,14 +43,14 @@ impl Preload {
         })
     }
 
-    /// A command as such a process. The library is for the program, not for what starts it here.
+    /// The command as such a process. The library is loaded by the program, not by the commands that start it here.
     #[must_use]
     pub fn command(&self, command: &Command) -> Command {
         let own = self.environment(&process_socket(&self.run_dir), &self.library);
         self.with_environment(&own, command)
     }
 
-    /// A command of ours, which has the library linked in, as such a process.
+    /// The same for a program of ours, which has the library linked in.
     #[must_use]
     pub fn linked(&self, command: &Command) -> Command {
         let own = self.adapter_variables(&process_socket(&self.run_dir));
@@ -64,13 +64,13 @@ impl Preload {
         self.host.command(&copied(env, command))
     }
 
-    /// In a container named after the adapter, with the files of a root.
+    /// Runs words in a container named after the adapter, with the files of a root.
     #[must_use]
     pub fn container(self, root: &Path) -> Enter {
         self.container_with(root, &[])
     }
 
-    /// The same with more files and folders of this host, by other names.
+    /// The same with more files and folders of this host, under other names.
     #[must_use]
     pub fn container_with(self, root: &Path, binds: &[(PathBuf, &str)]) -> Enter {
         let bound = |container: Container, (outside, inside): &(PathBuf, &str)| {
@@ -104,7 +104,7 @@ impl Preload {
         adapter.chain(own).chain(self.variables.clone()).collect()
     }
 
-    /// What the library finds the adapter by.
+    /// The variables by which the library finds the adapter.
     fn adapter_variables(&self, socket: &Path) -> [(String, String); 2] {
         [
             ("VRDMA_SOCKET".to_owned(), socket.display().to_string()),

@@ -29,9 +29,9 @@ fn a_server_may_show_elsewhere_that_it_listens() {
     let folder = tempfile::tempdir().unwrap();
     let mark = folder.path().join("ready");
     let shown = mark.clone();
-    // Another one offers its service all the time.
+    // Another server offers its service all the time.
     let here = Local::new(folder.path(), shell).offering(move || 1 + u32::from(shown.exists()));
-    // It never sleeps, so nothing else would let the client start soon.
+    // The server never sleeps, so no other sign would let the client start soon.
     let came = folder.path().join("came");
     let (ready, came) = (mark.display(), came.display());
     let server = format!("sleep 0.3; : > {ready}; until [ -e {came} ]; do :; done");

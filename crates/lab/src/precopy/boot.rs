@@ -1,17 +1,17 @@
-//! The guest of a migration: a boot sector that writes to scattered pages for ever.
+//! The guest of a migration: a boot sector that writes to scattered pages without end.
 //!
-//! In protected mode it adds a counter that never repeats to one word of every 32 KiB from 1 MiB to 255 MiB,
-//! and after each time around sends a letter to the serial port. Dirty pages that are no neighbours travel one
-//! by one, which is what makes a migration expensive.
+//! In protected mode it adds a counter that never repeats to one word of every 32 KiB from 1 MiB to 255 MiB, and after
+//! each pass sends a letter to the serial port. Dirty pages that are not adjacent travel one by one, which makes a
+//! migration expensive.
 
-/// The BIOS reads by cylinders, of which a smaller disk has none.
+/// Size of the disk: the BIOS reads by cylinders, and a smaller disk has none.
 const DISK_BYTES: usize = 1 << 20;
 
-/// What makes a sector one to boot from.
+/// Marks a sector as bootable.
 const SIGNATURE: [u8; 2] = [0x55, 0xaa];
 const SIGNATURE_AT: usize = 510;
 
-/// Loaded at 0x7c00.
+/// The code, loaded at 0x7c00.
 #[rustfmt::skip]
 const CODE: &[u8] = &[
     // 16 bits: into protected mode
@@ -43,7 +43,7 @@ const CODE: &[u8] = &[
     0xff, 0xff, 0x00, 0x00, 0x00, 0x92, 0xcf, 0x00,
 ];
 
-/// A disk that begins with it.
+/// A disk that begins with the boot sector.
 pub(super) fn disk() -> Vec<u8> {
     let mut disk = vec![0; DISK_BYTES];
     disk[..CODE.len()].copy_from_slice(CODE);

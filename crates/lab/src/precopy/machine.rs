@@ -14,10 +14,10 @@ use super::{boot, monitor, processor_time};
 use crate::image::{Accelerator, Image, qemu};
 use crate::process::{Lifetime, Supervised};
 
-/// From power to a guest that writes.
+/// Longest time from power-on to a guest that writes.
 const BOOT_LIMIT: Duration = Duration::from_secs(30);
 
-/// Which end it is.
+/// The end of the migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waits {
     /// The source: its guest runs.
@@ -29,15 +29,15 @@ pub enum Waits {
 /// A QEMU to start.
 #[derive(Debug, Clone, Copy)]
 pub struct MachineConfig<'a> {
-    /// Of its files in the folder.
+    /// Name of its files in the folder.
     pub name: &'a str,
-    /// Of its sockets and logs.
+    /// Folder of its sockets and logs.
     pub folder: &'a Path,
     /// Its memory, as an `-object` with the id `ram`.
     pub memory: &'a str,
-    /// Of that memory.
+    /// Bytes of that memory.
     pub bytes: u64,
-    /// Which end it is.
+    /// The end of the migration.
     pub waits: Waits,
 }
 
@@ -50,15 +50,15 @@ pub struct Machine {
     folder: PathBuf,
     name: String,
     bytes: u64,
-    /// Its processor's thread.
+    /// The thread of its virtual processor.
     guest: u64,
 }
 
 impl Machine {
-    /// Starts one with the boot sector, as a command that `enter` puts where it runs.
+    /// Starts a QEMU with the boot sector, by a command that `enter` adapts to the place where it is to run.
     ///
     /// # Errors
-    /// When it does not start, with what it says.
+    /// When it does not start, with its messages.
     pub fn start(config: &MachineConfig<'_>, enter: &dyn Fn(&Command) -> Command) -> Result<Self> {
         let log = config.file("log");
         let command = enter(&config.command()?);
@@ -102,7 +102,7 @@ impl Machine {
         Ok(path)
     }
 
-    /// What QEMU wrote.
+    /// The messages of QEMU.
     #[must_use]
     pub fn said(&self) -> String {
         fs::read_to_string(self.file("log")).unwrap_or_default()

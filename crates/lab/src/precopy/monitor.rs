@@ -1,4 +1,4 @@
-//! The two QEMUs' sockets: they appear when QEMU has started.
+//! Connections to the sockets of the two QEMUs, which appear when QEMU has started.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -12,10 +12,10 @@ use vrdma_migration::qmp::{EventKind, Monitor};
 /// How long QEMU may take from its start to its socket.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
-/// How long it may take from there to its greeting: it allocates all of its memory before.
+/// How long QEMU may take from there to its greeting: before that it allocates all of its memory.
 const GREETING_LIMIT: Duration = Duration::from_secs(60);
 
-/// Between two looks for the socket.
+/// Interval between two looks for the socket.
 const POLL: Duration = Duration::from_millis(10);
 
 /// Connects as soon as QEMU listens, and asks for events of migrations.
@@ -27,8 +27,8 @@ pub(super) fn greet(socket: &Path, mut lives: impl FnMut() -> Result<bool>) -> R
     Ok(monitor)
 }
 
-/// Waits until a migration that was begun is complete on this side; `passed` gets each pass over the memory that
-/// begins meanwhile.
+/// Waits until a migration that was begun is complete on this side; `passed` is called with each pass over the memory
+/// that begins meanwhile.
 pub(super) fn wait_for_migration(
     monitor: &mut Monitor,
     limit: Duration,

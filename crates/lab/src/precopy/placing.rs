@@ -1,4 +1,4 @@
-//! Relays at both ends that place the memory in the destination's, past both QEMUs.
+//! Relays at both ends that place the memory in the destination's guest, past both QEMUs.
 //!
 //! ```text
 //!   source's QEMU ── unix ──► vrdma relay ══ RDMA ══► vrdma relay ── unix ──► destination's QEMU
@@ -21,30 +21,30 @@ use crate::relay::WaitingRelay;
 /// The backend of a [`Machine`]'s memory.
 const BACKEND: &str = "ram";
 
-/// Where they run.
+/// How and where the relays run.
 #[derive(Clone, Copy)]
 pub struct Placing<'a> {
-    /// `vrdma`.
+    /// The program `vrdma`.
     pub program: &'a Path,
     /// Commands in the environment of the source's adapter and the destination's.
     pub enter: [&'a dyn Fn(&Command) -> Command; 2],
-    /// Where the destination's listens.
+    /// The address at which the destination's relay listens.
     pub to: SocketAddr,
 }
 
-/// Both, ready for QEMUs that migrate.
+/// Both relays, ready for QEMUs that migrate.
 pub struct Relays {
     source: Relay,
-    /// What the source's QEMU writes its stream into.
+    /// The file that the source's QEMU writes its stream into.
     file: Option<Offered>,
     destination: WaitingRelay,
 }
 
 impl Relays {
-    /// Starts them for these QEMUs.
+    /// Starts the relays for these QEMUs.
     ///
     /// # Errors
-    /// When one does not start, or cannot use the memory.
+    /// When a relay does not start, or cannot use the memory.
     pub fn start(placing: &Placing<'_>, [source, destination]: [&mut Machine; 2]) -> Result<Self> {
         let log = destination.file("relay");
         let listening = listen(placing, destination.process.id(), &log)?;
@@ -70,10 +70,10 @@ impl Relays {
         [source, destination]
     }
 
-    /// Waits for their ends, when this QEMU has sent all; the processor time of each.
+    /// Waits for both relays to end, when this QEMU has sent all; returns the processor time of each.
     ///
     /// # Errors
-    /// When one ends badly.
+    /// When a relay fails.
     pub fn finish(self, source: &mut Machine) -> Result<[Duration; 2]> {
         if let Some(file) = &self.file {
             file.withdraw(&mut source.monitor)?;
@@ -89,14 +89,14 @@ impl Relays {
     }
 }
 
-/// The milliseconds of a report, which comes behind lines for people.
+/// The milliseconds of a report, which follows lines for people.
 fn reported(said: &str) -> Option<u64> {
     let (_, report) = said.split_once('{')?;
     let report: Value = serde_json::from_str(&format!("{{{report}")).ok()?;
     report["processor_ms"].as_u64()
 }
 
-/// Starts the destination's.
+/// Starts the destination's relay.
 fn listen(placing: &Placing<'_>, qemu: u32, log: &Path) -> Result<WaitingRelay> {
     let mut command = Command::new(placing.program);
     command
@@ -106,7 +106,7 @@ fn listen(placing: &Placing<'_>, qemu: u32, log: &Path) -> Result<WaitingRelay> 
     WaitingRelay::start(&placing.enter[1](&command), log)
 }
 
-/// How the source's is started, there.
+/// The command of the source's relay, in the source's environment.
 fn sender(placing: &Placing<'_>) -> RelayProgram {
     let mut command = Command::new(placing.program);
     command.args(["relay", "--send"]);

@@ -16,11 +16,11 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// What children write, line by line, as soon as it is there.
+/// Lines that children write, each available at once.
 struct Lines {
     _folder: tempfile::TempDir,
     path: PathBuf,
-    /// Writes too, so that reading waits for more at an end.
+    /// Open for writing too, so that reading at the end waits for more.
     pipe: BufReader<File>,
 }
 
@@ -43,7 +43,7 @@ impl Lines {
         line.trim_end().to_owned()
     }
 
-    /// A process whose number comes next.
+    /// A process whose number is the next line.
     fn process(&mut self) -> OwnedFd {
         handle(self.next().parse().unwrap())
     }
@@ -54,7 +54,7 @@ fn handle(process: u32) -> OwnedFd {
     pidfd_open(number.unwrap(), PidfdFlags::empty()).unwrap()
 }
 
-/// Whether a process ends within a time. It may stay a zombie for as long as its parent likes.
+/// Whether a process ends within a time. Its parent may leave it a zombie for any time.
 fn ends_within(process: &OwnedFd, limit: Duration) -> bool {
     let limit = Timespec::try_from(limit).unwrap();
     let mut ends = [PollFd::new(process, PollFlags::IN)];
@@ -90,7 +90,7 @@ fn a_child_and_its_own_die_with_their_owner() {
     let mut child = watched.stdout(output).spawn().unwrap();
     let grandchild = lines.process();
     assert!(child.try_wait().unwrap().is_none());
-    // The end of the owner, as the watcher sees it.
+    // Ends the owner, as far as the watcher can see.
     drop(child.stdin.take());
     assert!(!child.wait().unwrap().success());
     assert!(ends_within(&grandchild, LONG));

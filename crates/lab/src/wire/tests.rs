@@ -10,7 +10,7 @@ fn config(uplink: Uplink) -> WireConfig {
 }
 
 fn reaches(wire: &WiredHosts, from: Side, to: Side) -> bool {
-    // The discard service of a host that is there refuses at once.
+    // The discard service of a host that is reachable refuses at once.
     let mut connect = Command::new("timeout");
     let script = format!("exec 3<>/dev/tcp/{}/9", address(to));
     connect.args(["20", "bash", "-c", &script]);

@@ -1,4 +1,4 @@
-//! Memory of messages: those that are sent, and room for those that come.
+//! The memory of messages: buffers to send from and to receive into.
 
 use std::ptr;
 
@@ -9,13 +9,14 @@ use super::{LOCAL_WRITE, MESSAGES};
 use crate::failure::Failure;
 use crate::message::{MESSAGE_BYTES_MAX, Message};
 
-/// Registered as one piece. The daemon writes the second half, so nobody makes references into it.
+/// Send and receive buffers, registered as one region. The daemon writes the second half, so nobody makes references
+/// into it.
 pub(super) struct Buffers {
     start: *mut u8,
     key: u32,
 }
 
-/// Of both halves.
+/// Bytes of both halves.
 const BYTES: usize = 2 * MESSAGES * MESSAGE_BYTES_MAX;
 
 impl Buffers {
@@ -39,7 +40,7 @@ impl Buffers {
 
     fn at(&self, index: usize) -> *mut u8 {
         assert!(index < 2 * MESSAGES, "no such buffer");
-        // SAFETY: within the memory, as was just looked.
+        // SAFETY: within the memory, as was just checked.
         unsafe { self.start.add(index * MESSAGE_BYTES_MAX) }
     }
 
@@ -51,14 +52,14 @@ impl Buffers {
         self.place(MESSAGES + slot)
     }
 
-    /// Puts a message into a buffer that nothing is in; its length.
+    /// Puts a message into a buffer that is not in use and returns its length.
     pub(super) fn write(&self, slot: usize, message: &Message) -> usize {
-        // SAFETY: within the memory, and the daemon only reads it, after it is posted.
+        // SAFETY: within the memory, which the daemon only reads, after the message is posted.
         let buffer = unsafe { std::slice::from_raw_parts_mut(self.at(slot), MESSAGE_BYTES_MAX) };
         message.write(buffer)
     }
 
-    /// A private copy of what has come.
+    /// Returns a private copy of a received message.
     pub(super) fn read(&self, slot: usize, length: usize) -> Vec<u8> {
         let length = length.min(MESSAGE_BYTES_MAX);
         let mut copy = vec![0; length];

@@ -1,4 +1,4 @@
-//! How a connection comes about, on both sides, and how its objects end.
+//! How a connection is set up, on both sides, and how its objects are freed.
 
 use core::ffi::c_void;
 use std::mem::zeroed;
@@ -30,18 +30,18 @@ const PORT_SPACE: u32 = 0x0106;
 /// `IBV_QPT_RC`.
 const RELIABLE: u32 = 2;
 
-/// Milliseconds that finding the way may take.
+/// Milliseconds that resolving an address or a route may take.
 const PATIENCE: i32 = 5000;
 
-/// Sent again so often; a receiver that is not ready is waited for without end.
+/// How often a packet is sent again; a receiver that is not ready is waited for without limit.
 const RETRIES: u8 = 7;
 
-/// `IBV_QP_MIN_RNR_TIMER`, and 0.32 ms: how long the other one waits before it tries again whether there is a buffer. What
-/// rdma_cm takes is 655 ms, and QEMU is slower than the network now and then.
+/// `IBV_QP_MIN_RNR_TIMER`, and 0.32 ms: how long the other relay waits before it tries again whether there is a buffer.
+/// rdma_cm's choice is 655 ms, too long here, since QEMU is slower than the network now and then.
 const RNR_TIMER_MASK: i32 = 1 << 15;
 const RNR_TIMER: u8 = 10;
 
-/// What a connection is made of.
+/// The objects of a connection.
 pub(super) struct Objects {
     pub(super) id: *mut Id,
     pub(super) pd: *mut Pd,
@@ -68,10 +68,11 @@ impl Drop for Objects {
 }
 
 impl Objects {
-    /// Of an identifier that has its device.
+    /// Creates the objects for an identifier that has its device.
     fn new(id: *mut Id) -> Result<Self, Failure> {
         let entries = (REQUESTS + MESSAGES) as i32;
-        // SAFETY: the identifier is there and has a context; each object is made of the one before it, which was looked at.
+        // SAFETY: the identifier is there and has a context; each object is made of the one before it, which was
+        // checked.
         unsafe {
             let context = (*id).verbs;
             let pd = present(ibv_alloc_pd(context))?;
@@ -98,13 +99,13 @@ impl Objects {
         }
     }
 
-    /// Of a queue pair that is connected.
+    /// Sets the RNR timer of a queue pair that is connected.
     fn hurry(&self) -> Result<(), Failure> {
         let mut attr = QpAttr {
             min_rnr_timer: RNR_TIMER,
             ..QpAttr::default()
         };
-        // SAFETY: a queue pair that is there, and attributes that are during the call.
+        // SAFETY: a queue pair that is there, and attributes that are valid during the call.
         match unsafe { ibv_modify_qp(self.qp, &raw mut attr, RNR_TIMER_MASK) } {
             0 => Ok(()),
             error => Err(Failure::new(format!(
@@ -117,7 +118,7 @@ impl Objects {
     /// Registers memory until the connection ends.
     ///
     /// # Safety
-    /// It stays as long as the connection, and whoever uses it knows that the adapter does, too.
+    /// The memory stays as long as the connection, and code that uses it knows that the adapter does, too.
     pub(super) unsafe fn register(
         &mut self,
         start: *mut c_void,
@@ -127,7 +128,7 @@ impl Objects {
         // SAFETY: a domain of this connection; as the caller promises.
         let region = present(unsafe { ibv_reg_mr(self.pd, start, bytes, access) })?;
         self.regions.push(region);
-        // SAFETY: just made.
+        // SAFETY: the region was just made.
         let (local_key, remote_key) = unsafe { ((*region).lkey, (*region).rkey) };
         Ok(Region {
             address: start as u64,
@@ -137,7 +138,7 @@ impl Objects {
     }
 
     /// # Safety
-    /// What the place names stays as long as the connection.
+    /// The memory that `place` names stays as long as the connection.
     pub(super) unsafe fn receive(&self, wr_id: u64, place: &mut Sge) -> i32 {
         let mut request = RecvWr {
             wr_id,
@@ -146,7 +147,7 @@ impl Objects {
             num_sge: 1,
         };
         let mut bad = ptr::null_mut();
-        // SAFETY: a queue pair that is there, and a request that is during the call.
+        // SAFETY: a queue pair that is there, and a request that is valid during the call.
         unsafe {
             match (*(*self.qp).context).ops.post_recv {
                 Some(post) => post(self.qp, &raw mut request, &raw mut bad),
@@ -157,7 +158,7 @@ impl Objects {
 }
 
 impl Link {
-    /// Of an identifier that has its device and is not connected yet.
+    /// Prepares an identifier that has its device and is not connected yet.
     fn prepare(id: *mut Id) -> Result<Self, Failure> {
         let mut objects = Objects::new(id)?;
         let buffers = Buffers::new(&mut objects)?;
@@ -168,7 +169,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Calls a relay that listens.
+    /// Connects to a relay that listens.
     pub(crate) fn connect(to: SocketAddr) -> Result<Self, Failure> {
         let id = identifier()?;
         let mut address = storage(to);
@@ -195,7 +196,7 @@ impl Link {
     }
 }
 
-/// Waits for a relay that calls.
+/// Accepts the connections of relays.
 pub(crate) struct Listener {
     id: *mut Id,
 }
@@ -215,7 +216,7 @@ impl Listener {
 
     pub(crate) fn accept(&self) -> Result<Link, Failure> {
         let mut id = ptr::null_mut();
-        // SAFETY: an identifier that listens, and a place for a pointer.
+        // SAFETY: an identifier that listens, and room for a pointer.
         let called = unsafe { rdma_get_request(self.id, &raw mut id) };
         done("wait for a relay", called)?;
         let link = Link::prepare(id)?;
@@ -234,10 +235,10 @@ impl Drop for Listener {
     }
 }
 
-/// Without a channel of its own its calls wait for their outcome.
+/// An identifier without an event channel, so that its calls wait for their outcome.
 fn identifier() -> Result<*mut Id, Failure> {
     let mut id = ptr::null_mut();
-    // SAFETY: a place for a pointer.
+    // SAFETY: room for a pointer.
     let made = unsafe { rdma_create_id(ptr::null_mut(), &raw mut id, ptr::null_mut(), PORT_SPACE) };
     done("use an adapter; name one of kind process", made).map(|()| id)
 }
@@ -276,7 +277,7 @@ fn present<T>(object: *mut T) -> Result<*mut T, Failure> {
     }
 }
 
-/// As C has it.
+/// The address as C has it.
 fn storage(address: SocketAddr) -> libc::sockaddr_storage {
     // SAFETY: integers and arrays of them.
     let mut storage: libc::sockaddr_storage = unsafe { zeroed() };

@@ -1,27 +1,27 @@
-//! The list of capabilities in a stream's configuration, by which the destination looks whether it has the same ones.
+//! The list of capabilities in a stream's configuration, which the destination compares with its own.
 //!
-//! A stream that was written into a file tells of `mapped-ram`. The destination gets no file, so the list goes on without it, and
-//! not at all if nothing else is in it.
+//! A stream that was written into a file has `mapped-ram` in its list. The destination gets no file, so the list is
+//! forwarded without that name, and not at all if nothing else is in it.
 
 use super::fault::text;
 use super::header::Kind;
 use super::{Fault, Sink, State};
 
-/// The one that comes with a file.
+/// The capability that comes with a file.
 const MAPPED: &[u8] = b"mapped-ram";
 
-/// Those that put something else into the stream, or leave pages out of it.
+/// Capabilities that put something else into the stream, or leave pages out of it.
 const REFUSED: [&[u8]; 3] = [b"x-ignore-shared", MAPPED, b"multifd"];
 
-/// QEMU has some twenty.
+/// Most capabilities in a list; QEMU has some twenty.
 const COUNT_MAX: u32 = 256;
 
 #[derive(Debug, Default)]
 pub(super) struct Capabilities {
     is_of_file: bool,
-    /// What is ahead of the list, without its length.
+    /// Bytes ahead of the list, without its length.
     header: Vec<u8>,
-    /// Those that go on, and how many.
+    /// Names that are forwarded; `count` is their number.
     names: Vec<u8>,
     count: u32,
     has_dropped: bool,
@@ -35,7 +35,7 @@ impl Capabilities {
         }
     }
 
-    /// A list begins; `held` ends with its length.
+    /// Begins a list; `held` ends with its length.
     pub(super) fn begin(
         &mut self,
         held: &[u8],
@@ -54,7 +54,7 @@ impl Capabilities {
         Ok(self.next(count, sink))
     }
 
-    /// One of them, and how many are left.
+    /// Takes a name; `left` more follow.
     pub(super) fn name(
         &mut self,
         name: &[u8],

@@ -1,4 +1,4 @@
-//! What is between the sections of a stream: headers of a known length.
+//! Headers of known length between the sections of a stream.
 
 use super::Fault;
 use super::fault::text;
@@ -25,10 +25,10 @@ const PACKAGED: u16 = 8;
 /// The version of the memory's section.
 const MEMORY_VERSION: u32 = 4;
 
-/// 4096 bytes.
+/// 2^12 is 4096 bytes.
 const PAGE_BITS: u32 = 12;
 
-/// What a header is of.
+/// The kind of a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Magic,
@@ -42,12 +42,12 @@ pub(super) enum Kind {
     Advice {
         bytes: u16,
     },
-    /// A block in the list of them.
+    /// A block in the list of blocks.
     Block,
     Page,
 }
 
-/// A header.
+/// A parsed header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Header<'a> {
     Beginning,
@@ -66,13 +66,13 @@ pub(super) enum Header<'a> {
 }
 
 impl Header<'_> {
-    /// Whether what is looked at ends before it.
+    /// Whether the part of the stream that is parsed ends before this header.
     pub(super) fn is_end_of_ours(&self) -> bool {
         matches!(self, Self::End | Self::PostCopy)
     }
 }
 
-/// How long it is, as far as its first bytes tell.
+/// Length of a header, as far as its first bytes tell.
 pub(super) fn bytes(kind: Kind, held: &[u8]) -> Result<usize, Fault> {
     let named = |at: usize, behind: usize| match held.get(at) {
         Some(length) => at + 1 + usize::from(*length) + behind,
@@ -102,14 +102,14 @@ pub(super) fn bytes(kind: Kind, held: &[u8]) -> Result<usize, Fault> {
     })
 }
 
-/// The name of a part of the configuration, if it is there.
+/// The name of a part of the configuration, if it is complete.
 fn detail(held: &[u8]) -> Option<&[u8]> {
     let length = usize::from(*held.get(1)?);
     held.get(2..2 + length)
 }
 
 impl<'a> Header<'a> {
-    /// Reads one that is complete.
+    /// Parses a complete header.
     pub(super) fn parse(kind: Kind, held: &'a [u8]) -> Result<Self, Fault> {
         match kind {
             Kind::Magic => match held == MAGIC {
@@ -186,7 +186,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Of a header that is complete.
+/// Reads a word of a complete header.
 pub(super) fn word(held: &[u8], at: usize) -> u32 {
     let bytes = held.get(at..).and_then(|rest| rest.first_chunk());
     bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))

@@ -1,13 +1,14 @@
-//! A stream that QEMU writes into a file (`mapped-ram`): where each block's pages are in it.
+//! A stream that QEMU writes into a file (`mapped-ram`): the places of each block's pages in it.
 //!
 //! ```text
 //!   ... │ name, length │ offsets ║ bitmap ░░ pages of the block ░░░░░░ ║ name, length │ offsets ║ ... ║ all else
 //!                                    `── QEMU writes them again and again, at these places ──'
 //! ```
 //!
-//! Pages of blocks that are placed are read in the guest's memory, not here. Those of other blocks (firmware, video memory) are
-//! kept until a part of the memory ends, and put into it as the pages of a stream without a file. The bitmap comes last and has the
-//! pages that are in the file: one that was written and is not in it was left out later, since it had become zeros.
+//! Pages of blocks that are placed are read from the guest's memory, not here. Those of other blocks (firmware, video
+//! memory) are kept until a part of the memory ends, and put into it like the pages of a stream without a file. The
+//! bitmap comes last and marks the pages that are in the file: a page that was written and is not marked was left out
+//! later, since it had become zeros.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,10 +23,10 @@ pub(super) const OFFSETS_BYTES: usize = 28;
 /// `MAPPED_RAM_HDR_VERSION`.
 const VERSION: u32 = 1;
 
-/// Blocks of a guest: its memory, firmware, tables, and video memory of some cards.
+/// Most blocks of a guest: its memory, firmware, tables, and video memory of some cards.
 const BLOCKS_MAX: usize = 1024;
 
-/// Pages of other blocks that wait for the end of a part, which QEMU makes each 50 ms.
+/// Most bytes of other blocks' pages that wait for the end of a part, which QEMU makes each 50 ms.
 const KEPT_BYTES_MAX: usize = 256 << 20;
 
 /// What is at an offset of the file.
@@ -39,7 +40,7 @@ pub(super) enum Spot {
         block: usize,
         byte: usize,
     },
-    /// Of the stream.
+    /// Bytes of the stream.
     Rest,
 }
 
@@ -47,9 +48,9 @@ pub(super) enum Spot {
 #[derive(Debug)]
 struct FileBlock {
     name: Vec<u8>,
-    /// Which of those that are placed it is.
+    /// Its index among the placed blocks, if it is placed.
     placed: Option<usize>,
-    /// Up to its pages.
+    /// From the bitmap up to the pages.
     bitmap: Range<u64>,
     pages: Range<u64>,
     /// A bit for each page that was placed, as in the bitmap.
@@ -64,7 +65,7 @@ pub(super) struct MappedFile {
 }
 
 impl MappedFile {
-    /// A block, of which the stream has just told the offsets.
+    /// Adds a block, of which the stream has just told the offsets.
     pub(super) fn add(
         &mut self,
         name: &[u8],
@@ -130,7 +131,7 @@ impl MappedFile {
         Ok(Spot::Rest)
     }
 
-    /// Pages that were written, of a block of this file.
+    /// Takes pages that were written, of a block of this file.
     pub(super) fn write(
         &mut self,
         index: usize,
@@ -181,7 +182,7 @@ impl MappedFile {
         }
     }
 
-    /// A part of the memory ends: pages that were kept go before its end.
+    /// Ends a part of the memory: pages that were kept are forwarded before its end.
     pub(super) fn end_part(&mut self, sink: &mut impl Sink) {
         for ((index, offset), bytes) in std::mem::take(&mut self.kept) {
             let name = &self.blocks[index].name;

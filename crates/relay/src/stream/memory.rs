@@ -21,27 +21,27 @@ const FLAGS: u64 = PAGE_BYTES - 1;
 /// `ENCODING_FLAG_XBZRLE`.
 const DELTA_ENCODING: u8 = 1;
 
-/// A page's header without what depends on its flags.
+/// Bytes of a page's header without what depends on its flags.
 const PLAIN_BYTES: usize = 8;
 
 /// A block as the stream names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum NamedBlock {
-    /// It is placed.
+    /// A block that is placed, by its index.
     Ours(usize),
-    /// It is not.
+    /// Another block, by its name.
     Other(Vec<u8>),
 }
 
 #[derive(Debug)]
 pub(super) struct Memory {
     placed: Vec<Block>,
-    /// Of the page before.
+    /// The block of the previous page.
     current: Option<NamedBlock>,
-    /// Of blocks that are to be listed yet.
+    /// Bytes of blocks that are still to be listed.
     unlisted: u64,
     is_post_copy: bool,
-    /// Where pages are, if the stream is written into a file.
+    /// The places of pages, if the stream is written into a file.
     file: Option<MappedFile>,
 }
 
@@ -63,13 +63,13 @@ impl Memory {
         }
     }
 
-    /// What is at an offset of the file.
+    /// Tells what is at an offset of the file.
     pub(super) fn spot(&self, at: u64, bytes: usize) -> Result<Spot, Fault> {
         let file = self.file.as_ref();
         file.map_or(Ok(Spot::Rest), |file| file.spot(at, bytes))
     }
 
-    /// Pages, where the file has those of a block.
+    /// Takes pages that were written at a block's place in the file.
     pub(super) fn write(
         &mut self,
         block: usize,
@@ -81,7 +81,7 @@ impl Memory {
         file.map_or(Ok(()), |file| file.write(block, offset, bytes, sink))
     }
 
-    /// A part of a block's bitmap.
+    /// Checks a part of a block's bitmap.
     pub(super) fn check_bitmap(
         &self,
         block: usize,
@@ -92,7 +92,7 @@ impl Memory {
         file.map_or(Ok(()), |file| file.check_bitmap(block, byte, bytes))
     }
 
-    /// The list of blocks is longer then.
+    /// Notes that post-copy is announced, which makes the list of blocks longer.
     pub(super) fn expect_post_copy(&mut self) {
         self.is_post_copy = true;
     }
@@ -152,7 +152,7 @@ impl Memory {
         Ok(State::pass(left, !is_ours, Kind::Page))
     }
 
-    /// Notes the page's block; what is behind its name.
+    /// Notes the page's block and returns the bytes behind its name.
     fn find<'a>(&mut self, flags: u64, held: &'a [u8]) -> Result<&'a [u8], Fault> {
         let rest = held.get(PLAIN_BYTES..).unwrap_or_default();
         if flags & SAME_BLOCK != 0 {
@@ -173,7 +173,7 @@ impl Memory {
         self.placed.iter().position(|block| block.name == name)
     }
 
-    /// Whether the page leaves the stream here.
+    /// Places the page if it is of a placed block; whether it thereby leaves the stream.
     fn place(
         &self,
         offset: u64,
@@ -209,7 +209,7 @@ impl Memory {
         Ok(true)
     }
 
-    /// A page that stays. The one before it may have left, so it names its block.
+    /// Forwards a page. It names its block, since the page before it may have left the stream.
     fn forward(&self, word: u64, behind: &[u8], sink: &mut impl Sink) {
         let Some(NamedBlock::Other(name)) = &self.current else {
             return;
@@ -226,7 +226,7 @@ impl Memory {
         };
         let (name, _) = named(held);
         let whole = name.len() == usize::from(*length);
-        // Where pages of the host are larger, post-copy needs to know.
+        // Post-copy adds the page size of blocks with larger pages.
         let is_large = |index: usize| self.placed[index].page_bytes != PAGE_BYTES;
         let has_size = self.is_post_copy && whole && self.index(name).is_some_and(is_large);
         let size = if has_size { 8 } else { 0 };
@@ -269,13 +269,13 @@ impl Memory {
     }
 }
 
-/// A name behind its length, and what follows.
+/// Splits bytes into a name, behind its length, and the rest.
 fn named(held: &[u8]) -> (&[u8], &[u8]) {
     let (length, rest) = held.split_first().unwrap_or((&0, &[]));
     rest.split_at(rest.len().min(usize::from(*length)))
 }
 
-/// Bytes behind a page's header.
+/// Bytes of payload behind a page's header.
 fn payload(flags: u64, behind: &[u8]) -> Result<u64, Fault> {
     match flags & !SAME_BLOCK {
         PAYLOAD => Ok(PAGE_BYTES),

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Our block, and how many pages it has.
+/// The placed block.
 const OURS: &[u8] = b"ram";
 const PAGES: u64 = 16;
 
@@ -15,7 +15,7 @@ struct Out {
     forwarded: Vec<u8>,
     pages: Vec<Page>,
     marks: Vec<Mark>,
-    /// Bytes that had been forwarded at each page.
+    /// Bytes that had been forwarded when each page came.
     behind: Vec<usize>,
 }
 
@@ -38,7 +38,7 @@ fn stream() -> Stream {
     }])
 }
 
-/// Reads pieces of it, as QEMU's socket gives them.
+/// Reads a stream in pieces, as QEMU's socket gives them.
 fn read(bytes: &[u8], cuts: &[usize]) -> Result<Out, Fault> {
     let mut stream = stream();
     let mut out = Out::default();
@@ -92,7 +92,7 @@ fn command(number: u16, body: &[u8]) -> Vec<u8> {
     [&[8][..], &head, body].concat()
 }
 
-/// The memory's section, with our block and another one.
+/// The memory's section, with the placed block and another one.
 fn memory() -> Vec<u8> {
     let mut all = [vec![1], word(2), named(b"ram"), word(0), word(4)].concat();
     let other = 4;
@@ -129,7 +129,7 @@ fn zero_page(number: u64, name: Option<&[u8]>) -> Vec<u8> {
     .concat()
 }
 
-/// The devices' state, which looks like anything.
+/// The devices' state: arbitrary bytes for the reader.
 fn devices() -> Vec<u8> {
     [
         vec![4],
@@ -143,7 +143,7 @@ fn devices() -> Vec<u8> {
     .concat()
 }
 
-/// A migration without post-copy, and what of it stays.
+/// A migration without post-copy, and the part of it that is forwarded.
 fn whole() -> (Vec<u8>, Vec<u8>) {
     let head = [beginning(&[b"x"]), command(1, &[]), memory()].concat();
     let delta = [page_word(5, 0x40), named(OURS), vec![1, 0, 3, 9, 9, 9]].concat();
@@ -334,7 +334,7 @@ fn another_kind_of_stream_is_refused_at_its_beginning() {
     assert_eq!(list(PAGES - 1, PAGES * PAGE_BYTES), Err(Fault::Blocks));
 }
 
-/// Something of a stream, right or wrong.
+/// A part of a stream, right or wrong.
 fn section() -> impl Strategy<Value = Vec<u8>> {
     let number = 0..PAGES + 2;
     let name = prop_oneof![Just(None), Just(Some(OURS)), Just(Some(&b"bios"[..]))];

@@ -1,11 +1,11 @@
-//! The file system of the one file, made by a process of its own and attached to no folder.
+//! The file system of the one file, mounted by a separate process and attached to no folder.
 //!
 //! ```text
 //!   relay ── starts ──► mounter: namespaces of its own, unless it is privileged; /dev/fuse; a detached mount
 //!         ◄── "mounted: DEVICE MOUNT", two descriptors ──'   `── waits until its input ends
 //! ```
-//! Who is not privileged may mount only in a user namespace of its own, where it could not be what else a relay must be. The mount
-//! is in no tree of folders, so that nothing is left of it when nobody has it open.
+//! An unprivileged process may mount only in a user namespace of its own, where it could not do the rest of a relay's
+//! work. The mount is in no tree of folders, so that nothing is left of it when nobody has it open.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -22,10 +22,10 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use super::request::MODE;
 
-/// Ahead of two descriptors' numbers.
+/// Prefix of the line with the two descriptors' numbers.
 const MOUNTED: &str = "mounted: ";
 
-/// How a process is started that calls [`mount`].
+/// The command of a process that calls [`mount`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mounter {
     /// The program.
@@ -36,9 +36,9 @@ pub struct Mounter {
 
 /// What the mounter made.
 pub(super) struct Made {
-    /// By which the file is served.
+    /// The FUSE device by which the file is served.
     pub(super) device: OwnedFd,
-    /// Its root is the file.
+    /// The mount; its root is the file.
     pub(super) mount: OwnedFd,
 }
 
@@ -51,7 +51,7 @@ impl Mounter {
             .stderr(Stdio::piped())
             .spawn()?;
         let made = take(&mut child);
-        // Its input ends here, and so does it.
+        // This drops the child's input, which makes it exit.
         let output = child.wait_with_output()?;
         made.map_err(|error| {
             let said = String::from_utf8_lossy(&output.stderr);
@@ -63,7 +63,7 @@ impl Mounter {
     }
 }
 
-/// Two descriptors of the child's.
+/// Takes the two descriptors from the child.
 fn take(child: &mut Child) -> io::Result<Made> {
     let output = child.stdout.as_mut().map(BufReader::new);
     let mut lines = output
@@ -81,17 +81,17 @@ fn take(child: &mut Child) -> io::Result<Made> {
     })
 }
 
-/// Of a line that the mounter says.
+/// The descriptors' numbers in a line of the mounter.
 fn numbers(line: &str) -> Option<[i32; 2]> {
     let (device, mount) = line.strip_prefix(MOUNTED)?.split_once(' ')?;
     Some([device.parse().ok()?, mount.parse().ok()?])
 }
 
-/// Mounts the file, tells of it on the standard output, and waits until the standard input ends. For a process that does
-/// nothing else, see [`Mounter`].
+/// Mounts the file, prints its descriptors on the standard output, and waits until the standard input ends. For a
+/// process that does nothing else, see [`Mounter`].
 ///
 /// # Errors
-/// When the kernel does not allow it.
+/// When the kernel does not permit it.
 pub fn mount() -> io::Result<()> {
     let made = make().or_else(|_| {
         enter()?;
@@ -104,10 +104,10 @@ pub fn mount() -> io::Result<()> {
     io::stdin().lock().read_to_end(&mut Vec::new()).map(drop)
 }
 
-/// Namespaces where this user may mount, with the same numbers of users.
+/// Enters namespaces where this user may mount, with the same user and group numbers.
 fn enter() -> io::Result<()> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
-    // SAFETY: neither flag separates descriptors, which others of this process would count on.
+    // SAFETY: neither flag separates descriptors, which others of this process would rely on.
     unsafe { unshare_unsafe(UnshareFlags::NEWUSER | UnshareFlags::NEWNS) }?;
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;

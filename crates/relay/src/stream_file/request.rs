@@ -1,13 +1,13 @@
-//! What the kernel asks of whoever serves a file, and the answers (linux/fuse.h, version 7.31).
+//! The kernel's requests to the server of a file, and the answers (linux/fuse.h, version 7.31).
 //!
 //! ```text
 //!   request: fuse_in_header ─ arguments ─ data          answer: fuse_out_header ─ result
 //! ```
-//! The file system is one file, which can be written. Its bytes are gone when they were taken, whatever length it shows.
+//! The file system is one file, which can be written. Its bytes are discarded once taken, whatever length it shows.
 
 use rustix::io::Errno;
 
-/// The longest piece that is written at a time: what QEMU has in a packet of multifd, twice.
+/// Most bytes of one write: twice what QEMU has in a packet of multifd.
 pub(super) const WRITE_BYTES_MAX: usize = 1 << 20;
 
 /// Room for the longest request, as the kernel counts it.
@@ -31,57 +31,58 @@ const BATCH_FORGET: u32 = 42;
 
 /// `FUSE_BIG_WRITES` and `FUSE_MAX_PAGES`.
 const FLAGS: u32 = 1 << 5 | 1 << 22;
-/// Requests of readers ahead, of which there are none; the kernel wants some.
+/// Most requests in the background, for reads ahead: there are none, but the kernel wants some.
 const BACKGROUND: u32 = 16;
 
-/// `FOPEN_DIRECT_IO`: nothing is kept in the page cache. `FOPEN_NOFLUSH`: `close` asks nobody, hence succeeds when this
-/// relay is dead, without which QEMU aborts, and the VM with it. `FOPEN_PARALLEL_DIRECT_WRITES`: QEMU's threads do not wait for
-/// each other, which goes for writes inside the file only.
+/// `FOPEN_DIRECT_IO`: nothing is kept in the page cache. `FOPEN_NOFLUSH`: `close` sends no request, hence succeeds when
+/// this relay is dead; otherwise QEMU aborts, and the VM with it. `FOPEN_PARALLEL_DIRECT_WRITES`: QEMU's threads do not
+/// wait for each other, which applies to writes inside the file only.
 const OPEN_FLAGS: u32 = 1 | 1 << 5 | 1 << 6;
 
-/// What the file has as its length: more than any VM.
+/// The length that the file shows: more than any VM.
 const LENGTH: u64 = 1 << 50;
 
 /// A regular file that its owner may write.
 pub(super) const MODE: u32 = 0o100_600;
 
-/// What is asked.
+/// A request's operation and arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Asked {
     Init,
     Status,
     Open,
-    /// Bytes at an offset, by one that opened it.
+    /// Write bytes at an offset, by the handle of an open.
     Write {
         handle: u64,
         at: u64,
         bytes: usize,
     },
-    /// The last descriptor of one that opened it is closed.
+    /// The last descriptor of this handle is closed.
     Release {
         handle: u64,
     },
-    /// Nothing is to be done.
+    /// Nothing to do but to answer.
     Nothing,
-    /// Nobody waits for an answer.
+    /// No answer is expected.
     Unanswered,
-    /// What is not served. `FUSE_FLUSH` is: the kernel does not ask again then, where it does not know `FOPEN_NOFLUSH`.
+    /// An operation that is not served. `FUSE_FLUSH` is one: a kernel that does not know `FOPEN_NOFLUSH` then does not
+    /// send it again.
     Unknown,
 }
 
 /// A request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Request {
-    /// By which its answer is known.
+    /// The number that its answer carries.
     pub(super) number: u64,
     pub(super) asked: Asked,
 }
 
-/// Where the data of a request to write are in it.
+/// Offset of the data in a write request.
 pub(super) const DATA: usize = IN_HEADER_BYTES + WRITE_IN_BYTES;
 
 impl Request {
-    /// `None` if it is cut.
+    /// Parses a request; `None` if it is truncated.
     pub(super) fn parse(all: &[u8]) -> Option<Self> {
         let short = |at: usize| Some(u32::from_ne_bytes(*all.get(at..)?.first_chunk()?));
         let long = |at: usize| Some(u64::from_ne_bytes(*all.get(at..)?.first_chunk()?));
@@ -114,7 +115,7 @@ impl Request {
     }
 }
 
-/// An answer, whole.
+/// Formats a complete answer.
 pub(super) fn answer(number: u64, outcome: Result<&[u8], Errno>) -> Vec<u8> {
     let (error, result) = match outcome {
         Ok(result) => (0, result),
@@ -129,7 +130,7 @@ pub(super) fn answer(number: u64, outcome: Result<&[u8], Errno>) -> Vec<u8> {
     all
 }
 
-/// `fuse_init_out`.
+/// Returns `fuse_init_out`.
 pub(super) fn init() -> Vec<u8> {
     let pages = (WRITE_BYTES_MAX / PAGE_BYTES) as u32;
     // The file's time is in nanoseconds; no map alignment, second flags or stacking.
@@ -138,7 +139,7 @@ pub(super) fn init() -> Vec<u8> {
     words(&[&version_and_flags[..], &limits, &[0; 8]].concat())
 }
 
-/// `fuse_attr_out`, which holds for an hour.
+/// Returns `fuse_attr_out`, valid for an hour.
 pub(super) fn status(user: u32, group: u32) -> Vec<u8> {
     let valid = [3600, 0, 0, 0];
     // Inode 1, blocks and times of zero; see `fuse_attr`.
@@ -148,12 +149,12 @@ pub(super) fn status(user: u32, group: u32) -> Vec<u8> {
     words(&[&valid[..], &number_size_and_times, &rest].concat())
 }
 
-/// `fuse_open_out`.
+/// Returns `fuse_open_out`.
 pub(super) fn opened(handle: u64) -> Vec<u8> {
     [&handle.to_ne_bytes()[..], &words(&[OPEN_FLAGS, 0])].concat()
 }
 
-/// `fuse_write_out`.
+/// Returns `fuse_write_out`.
 pub(super) fn written(bytes: usize) -> Vec<u8> {
     words(&[bytes as u32, 0])
 }
@@ -166,7 +167,7 @@ fn words(words: &[u32]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// `fuse_in_header` and what follows.
+    /// Makes a `fuse_in_header` and what follows it.
     fn request(opcode: u32, arguments: &[u8]) -> Vec<u8> {
         let length = (IN_HEADER_BYTES + arguments.len()) as u32;
         let mut all = words(&[length, opcode, 7, 0]);

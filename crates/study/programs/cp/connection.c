@@ -1,4 +1,4 @@
-/* How a link begins and ends. */
+/* Sets links up and closes them. */
 #include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
@@ -69,7 +69,7 @@ static int prepare(struct link *link, int from_outside)
     return 0;
 }
 
-/* The wanted event, which the caller acknowledges; NULL after saying what came instead. */
+/* Waits for an event, which the caller acknowledges; NULL after printing what came instead. */
 static struct rdma_cm_event *expect(struct link *link, enum rdma_cm_event_type wanted, const char *doing)
 {
     struct rdma_cm_event *event = waiting_event(link->channel, link->options->timeout_ms);
@@ -130,7 +130,7 @@ static int request(struct link *link)
     int fits = wire_take_ring(answer->private_data, answer->private_data_len, &offered) == 0;
     rdma_ack_cm_event(event);
     link->established = 1;
-    /* The slots here were made for what was asked; the receiver may want less, never more. */
+    /* The slots here were made as requested; the receiver may reduce them, never increase them. */
     if (!fits || offered.slots > link->ring.slots || offered.segment > link->ring.segment)
         return say("what answers there is no receiver of vrdma-cp");
     link->ring = offered;
@@ -186,7 +186,7 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* The events of a connection come on a channel of its own, not between other senders' requests. */
+/* Gives a connection a channel of its own, so that its events do not mix with other senders' requests. */
 static int take_request(struct link *link, struct rdma_cm_event *event)
 {
     const struct rdma_conn_param *asked = &event->param.conn;
@@ -234,7 +234,7 @@ int link_accept(struct link *link, const struct link_options *options, struct rd
     return 1;
 }
 
-/* Until what was said last has arrived, or the other side has left or does not answer. */
+/* Waits until the last messages have arrived, or the other side has left or does not answer. */
 static void drain(struct link *link)
 {
     int64_t deadline = now_ns() + (int64_t)1000000000;

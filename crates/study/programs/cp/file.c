@@ -31,7 +31,7 @@ void source_pattern(struct source *source, uint64_t size)
     *source = (struct source){.file = -1, .size = size, .name = "pattern"};
 }
 
-/* Eight bytes that tell their offset, so that a segment in a wrong place is found. */
+/* Fills in words that encode their offset, so that a segment in a wrong place is found. */
 static void fill_pattern(uint64_t offset, unsigned char *to, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i += 8) {
@@ -124,7 +124,7 @@ int sink_finish(struct sink *sink, const char *name)
     else if (named == 0)
         named = linkat(sink->folder, sink->part, sink->folder, name, 0);
     int reason = errno;
-    /* After a rename there is nothing to take away. */
+    /* After a rename there is nothing to remove. */
     (void)unlinkat(sink->folder, sink->part, 0);
     errno = reason;
     return named;

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is sent: a regular file, or a pattern of so many bytes. */
+/* The data to send: a regular file, or a pattern of `size` bytes. */
 struct source {
     int file; /* -1: the pattern */
     uint64_t size;
@@ -18,8 +18,8 @@ int source_read(const struct source *source, uint64_t offset, unsigned char *to,
 void source_close(struct source *source);
 
 /*
- * What is received: bytes go into a file without a name that others would take for the whole one, and
- * get their name when all are there.
+ * The received data: bytes go into a file under a temporary name, so that nobody takes it for the whole one,
+ * and the file gets its name when it is complete.
  */
 struct sink {
     int folder; /* -1: bytes are dropped */
@@ -30,11 +30,11 @@ struct sink {
 
 int sink_open_folder(struct sink *sink, const char *folder, int replaces);
 void sink_drop(struct sink *sink);
-/* The name has been found safe. */
+/* Begins a file; the name must have been checked. */
 int sink_begin(struct sink *sink, const char *name);
 int sink_write(struct sink *sink, uint64_t offset, const unsigned char *from, size_t bytes);
 int sink_finish(struct sink *sink, const char *name);
-/* Takes away what was not finished. */
+/* Removes an unfinished file. */
 void sink_abandon(struct sink *sink);
 void sink_close(struct sink *sink);
 

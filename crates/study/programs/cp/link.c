@@ -119,7 +119,7 @@ static int take_received(struct link *link, const struct ibv_wc *wc, struct link
     return link_post_receive(link, index);
 }
 
-/* 1: nothing to tell, 0: an event, -1: the end. */
+/* 1: no event, 0: an event, -1: a failure. */
 static int take_completion(struct link *link, const struct ibv_wc *wc, struct link_event *event)
 {
     if (wc->status == IBV_WC_WR_FLUSH_ERR)

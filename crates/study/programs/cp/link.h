@@ -1,6 +1,6 @@
 /*
  * One connection between two ends of vrdma-cp: an RC QP made by rdma_cm, one CQ for both queues, the
- * buffers, and what happens on them as a sequence of events.
+ * buffers, and a sequence of events.
  *
  *   wr_id = link_work << 32 | index
  *
@@ -43,7 +43,7 @@ struct link {
     unsigned char *data;
     struct ring ring;
     const struct link_options *options;
-    /* Messages handed to the adapter, and those it is done with. */
+    /* Messages posted to the adapter, and those that it has completed. */
     uint64_t sent, sent_done;
     unsigned unacknowledged;
     int established;
@@ -64,29 +64,29 @@ struct link_event {
     uint32_t bytes;
 };
 
-/* All functions return 0, or -1 after saying why. A link that failed or was used must be closed. */
+/* All functions return 0, or -1 after printing the reason. A link that failed or was used must be closed. */
 
 int link_connect(struct link *link, const struct link_options *options, const char *host);
 
-/* A listening identifier on an address of this host; NULL after saying why. */
+/* A listening identifier on an address of this host; NULL after printing the reason. */
 struct rdma_cm_id *link_listen(const struct link_options *options, const char *address);
-/* Waits for the next sender without limit. 1: it was refused or came to nothing, ask again. */
+/* Waits for the next sender without limit. 1: it was refused or failed, call again. */
 int link_accept(struct link *link, const struct link_options *options, struct rdma_cm_id *listener);
 
 int link_say(struct link *link, enum kind kind, uint64_t value, const char *text);
-/* Segment `number` of `bytes` bytes, from its slot here to its slot there. */
+/* Writes segment `number` of `bytes` bytes from its slot here to its slot there. */
 int link_write(struct link *link, uint64_t number, uint32_t bytes);
 unsigned char *link_slot(const struct link *link, uint64_t number);
-/* What happens next, within the timeout. A FAILED of the other side is said and returns -1. */
+/* Waits for the next event, within the timeout. Prints a FAILED of the other side and returns -1. */
 int link_next(struct link *link, struct link_event *event);
 
-/* The receive of this index again. */
+/* Posts the receive of this index again. */
 int link_post_receive(struct link *link, uint32_t index);
 
-/* Tells the other side too. Always -1. */
+/* Prints a failure and tells the other side. Returns -1. */
 int link_fail(struct link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Waits a second at most until the other side has what was said last, leaves, and frees everything. */
+/* Waits at most a second until the other side has the last messages, disconnects, and frees everything. */
 void link_close(struct link *link);
 
 #endif

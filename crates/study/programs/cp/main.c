@@ -1,4 +1,4 @@
-/* vrdma-cp: copies a file to another host by RDMA. See wire.h for what goes over the connection. */
+/* vrdma-cp: copies a file to another host by RDMA. See wire.h for the protocol. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>

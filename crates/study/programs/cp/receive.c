@@ -12,7 +12,7 @@ struct receiving {
     struct sink *sink;
     struct message offer;
     uint64_t bytes;
-    /* Segments taken, and those of them that the sender knows of. */
+    /* Segments taken, and those that the sender was told of. */
     uint64_t consumed, credited;
     uint64_t checksum;
 };
@@ -36,7 +36,7 @@ static int take_offer(struct receiving *receiving, uint64_t limit)
     return link_say(link, GRANT, 0, "");
 }
 
-/* Word of freed slots goes back four times a round, not for each one. */
+/* Sends credit for freed slots four times a round, not for each slot. */
 static int give_credit(struct receiving *receiving)
 {
     struct link *link = receiving->link;
@@ -49,8 +49,8 @@ static int give_credit(struct receiving *receiving)
 }
 
 /*
- * The sender may write to its slot until the end of the connection. Whoever does that while the slot
- * is read spoils only the file that he sends, and the checksum tells.
+ * The sender can write to its slot until the end of the connection. A sender that does so while the slot
+ * is read spoils only its own file, and the checksum detects it.
  */
 static int take_segment(struct receiving *receiving, const struct link_event *event)
 {

@@ -8,7 +8,7 @@ struct sending {
     struct link *link;
     const struct source *source;
     uint64_t segments;
-    /* Segments: handed to the adapter, done with by the adapter, done with by the receiver. */
+    /* Segments that were posted, that the adapter has written, and that the receiver has consumed. */
     uint64_t posted, written, consumed;
     uint64_t checksum;
 };
@@ -31,7 +31,7 @@ static uint32_t segment_bytes(const struct sending *sending, uint64_t number)
     return (uint32_t)(rest < segment ? rest : segment);
 }
 
-/* A slot is free when the receiver has consumed it and the adapter reads it no more. */
+/* Whether a slot is free: the receiver has consumed it and the adapter no longer reads it. */
 static int slot_is_free(const struct sending *sending)
 {
     uint64_t slots = sending->link->ring.slots;

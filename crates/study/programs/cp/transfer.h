@@ -8,11 +8,11 @@
 struct result {
     uint64_t bytes;
     uint64_t checksum;
-    /* From the offer to the word that all has arrived. */
+    /* From the offer to the message that all has arrived. */
     double seconds;
 };
 
-/* 0, or -1 after saying why. */
+/* 0, or -1 after printing the reason. */
 int transfer_send(struct link *link, const struct source *source, struct result *result);
 /* Files of more than `limit` bytes are refused. */
 int transfer_receive(struct link *link, struct sink *sink, uint64_t limit, struct result *result);

@@ -6,7 +6,7 @@
 
 #include "say.h"
 
-/* Looks at the CQ between two looks at the clock and at the connection. */
+/* Polls of the CQ between two checks of the clock and of the connection. */
 static const uint32_t LOOKS = 4096;
 
 int64_t now_ns(void)
@@ -32,7 +32,7 @@ struct rdma_cm_event *waiting_event(struct rdma_event_channel *channel, int time
     return ready == 1 && rdma_get_cm_event(channel, &event) == 0 ? event : NULL;
 }
 
-/* Nothing that the peer sent before it left is lost: the CQ is read to its end first. */
+/* Nothing that the peer sent before it left is lost: the CQ is first polled until it is empty. */
 static int is_over(struct waiting *waiting)
 {
     struct link *link = waiting->link;
@@ -81,7 +81,7 @@ int waiting_step(struct waiting *waiting)
     struct link *link = waiting->link;
     if (link->options->polls)
         return ++waiting->looks % LOOKS != 0 ? 0 : is_over(waiting);
-    /* What completed before it was armed brings no notification, hence one more look. */
+    /* A completion from before the arming raises no notification, hence one more poll. */
     if (!waiting->armed) {
         waiting->armed = 1;
         return ibv_req_notify_cq(link->cq, 0) == 0 ? 0 : say("cannot ask for notifications");

@@ -1,4 +1,4 @@
-/* Waiting for the next completion: by notification or by looking again, with an end in either case. */
+/* Waiting for the next completion: by notification or by polling, with a time limit in either case. */
 #ifndef VRDMA_CP_WAITING_H
 #define VRDMA_CP_WAITING_H
 
@@ -15,9 +15,9 @@ struct waiting {
 
 int64_t now_ns(void);
 void waiting_start(struct waiting *waiting, struct link *link);
-/* After an empty look at the CQ. 0: look again; -1: the peer is gone or silent, which was said. */
+/* To be called after an empty poll of the CQ. 0: poll again; -1: the peer is gone or silent, which was printed. */
 int waiting_step(struct waiting *waiting);
-/* One event of the connection's channel, if there is one within so many milliseconds; NULL otherwise. */
+/* Waits for an event of the connection's channel; NULL if there is none within the timeout. */
 struct rdma_cm_event *waiting_event(struct rdma_event_channel *channel, int timeout_ms);
 
 #endif

@@ -51,7 +51,7 @@ int wire_take_message(const unsigned char *from, size_t bytes, struct message *m
     message->value = take(from + 8, 8);
     memcpy(message->text, from + 16, WIRE_TEXT);
     message->text[WIRE_TEXT] = '\0';
-    /* Names are judged as they came; sentences go to a terminal. */
+    /* Names are checked unchanged; sentences go to a terminal. */
     if (kind == FAILED)
         for (char *c = message->text; *c != '\0'; c++)
             if (*c < ' ' || *c > '~')

@@ -1,5 +1,5 @@
 /*
- * What the two ends of vrdma-cp say to each other. All numbers are big-endian.
+ * The protocol between the two ends of vrdma-cp. All numbers are big-endian.
  *
  *   sender                                      receiver
  *     connect, private data: HELLO ------------->   checks version, segment and slots
@@ -11,7 +11,7 @@
  *     END checksum ----------------------------->   compares, names the file
  *     <----------------------------- DONE checksum
  *
- * Either end may say FAILED with a sentence instead, and then leaves.
+ * Either end may send FAILED with a sentence instead, and then disconnects.
  */
 #ifndef VRDMA_CP_WIRE_H
 #define VRDMA_CP_WIRE_H
@@ -29,7 +29,7 @@ enum {
     WIRE_HELLO = 12,
     /* hello, rkey 4, address 8 */
     WIRE_RING = 24,
-    /* A peer makes the receiver set aside no more than SLOTS times SEGMENT bytes. */
+    /* A peer can make the receiver allocate at most SLOTS times SEGMENT bytes. */
     WIRE_MAX_SLOTS = 64,
     WIRE_MAX_SEGMENT = 4 << 20,
 };
@@ -53,11 +53,11 @@ struct ring {
 };
 
 void wire_put_message(unsigned char to[WIRE_MESSAGE], const struct message *message);
-/* 0, or -1 for bytes that are no message; the text has only printable characters afterwards. */
+/* 0, or -1 for bytes that are no message. Afterwards the text of FAILED has only printable characters. */
 int wire_take_message(const unsigned char *from, size_t bytes, struct message *message);
 
 void wire_put_hello(unsigned char to[WIRE_HELLO], const struct ring *ring);
-/* 0, or -1 if these are no bytes of vrdma-cp or the sizes are out of bounds. */
+/* 0, or -1 if the bytes are not of vrdma-cp or the sizes are out of bounds. */
 int wire_take_hello(const unsigned char *from, size_t bytes, struct ring *ring);
 
 void wire_put_ring(unsigned char to[WIRE_RING], const struct ring *ring);

@@ -86,8 +86,8 @@ void receive_from(const struct bench *bench, void *bytes, uint64_t count, int ra
     wait_all(bench, 1, &request);
 }
 
-/* Often enough to begin together, and seldom enough to leave the processors to those that still come: a millisecond
- * would keep an emulated processor busy. */
+/* Short enough to begin together, and long enough to leave the processors to ranks that are still starting: a
+ * millisecond would keep an emulated processor busy. */
 enum { GATE_NAP_NS = 20000000, GATE_NAPS_MAX = 30000 };
 
 static void nap_at_gate(void)
@@ -125,7 +125,7 @@ void wait_at_gate(const struct bench *bench)
     if (bench->options.gate == NULL)
         return;
     gather_at_gate();
-    /* It is where mpirun is, and the gate's files are. */
+    /* This rank is where mpirun is, and the gate's files are. */
     if (bench->rank == 0)
         wait_for_go(bench);
     gather_at_gate();

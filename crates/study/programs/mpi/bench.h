@@ -1,4 +1,4 @@
-/* What all tests share: their options, how they wait, what they print, and how they end when a result is wrong. */
+/* Parts that all tests share: options, waiting, printing, and ending when a result is wrong. */
 #ifndef VRDMA_MPI_BENCH_H
 #define VRDMA_MPI_BENCH_H
 
@@ -8,17 +8,17 @@
 
 struct options {
     const char *test;
-    /* Sizes from least to most, each twice the one before. */
+    /* Sizes from least to most, each twice the previous one. */
     uint64_t least, most;
     int iterations;
-    /* Instead of MPI's own waiting: looks for a while, then sleeps between two looks. */
+    /* Instead of MPI's own waiting: polls for a while, then sleeps between two polls. */
     int naps;
     int json;
-    /* transfer: bytes of one message, how many pairs at once, and what a figure is called. */
+    /* transfer: bytes of one message, number of pairs at once, and name of the figure. */
     uint64_t piece;
     int pairs;
     const char *name;
-    /* transfer: files by which somebody starts several runs at the same time; NULL for none. */
+    /* transfer: prefix of files by which several runs are started at the same time; NULL for none. */
     const char *gate;
     /* bfs: logarithm of the vertices, edges a vertex, searches. */
     int scale, edge_factor, roots;
@@ -31,31 +31,31 @@ struct bench {
 
 /* Ends all ranks with status 1. */
 void fail(const struct bench *bench, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
-/* Memory for `bytes`, or the end. */
+/* Allocates `bytes`; ends all ranks on failure. */
 void *memory(const struct bench *bench, size_t bytes);
 
-/* Words that tell size, seed and place. */
+/* Fills in words that depend on size, seed and position. */
 void fill(unsigned char *bytes, uint64_t count, uint64_t seed);
 /* Ends all ranks if these are not the words of `seed`. */
 void check(const struct bench *bench, const unsigned char *bytes, uint64_t count, uint64_t seed);
 
-/* Tells that all ranks are ready and waits to be let in, at the last rank, where mpirun is started. */
+/* Reports that all ranks are ready and waits to be let in, at the last rank, where mpirun is started. */
 void wait_at_gate(const struct bench *bench);
 
-/* Both wait as the options say; any number of requests. */
+/* Waits for any number of requests, as the options say; so do the functions below. */
 void wait_all(const struct bench *bench, int count, MPI_Request *requests);
 void send_to(const struct bench *bench, const void *bytes, uint64_t count, int rank);
 void receive_from(const struct bench *bench, void *bytes, uint64_t count, int rank);
 
-/* Of the values, which are put in order. */
+/* The median of the values, which are sorted. */
 double median(double *values, int count);
 double mean(const double *values, int count);
 
-/* One line, by rank 0 only: `figure SIZE VALUE UNIT mean MEAN`, or the same as JSON. */
+/* Prints one line, by rank 0 only: `figure SIZE VALUE UNIT mean MEAN`, or the same as JSON. */
 void report(const struct bench *bench, const char *size, double value, double mean, const char *unit);
 void report_bytes(const struct bench *bench, uint64_t bytes, double value, double mean, const char *unit);
 
-/* How many repetitions come before those that count. */
+/* Number of repetitions before those that count. */
 int warm_up(const struct bench *bench);
 /* Fewer repetitions for sizes that take long. */
 int repetitions(const struct bench *bench, uint64_t bytes);

@@ -1,6 +1,6 @@
 /*
- * Breadth-first search from several roots of one graph. The figure is the seconds of a search; how many edges of the
- * searched part that is a second comes on a line of its own. Every tree is validated, outside the time.
+ * Breadth-first search from several roots of one graph. The figure is the seconds of a search; a separate line has
+ * the edges of the searched part a second. Every tree is validated, outside the measured time.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum { ROOT_SEED = 5 };
 
-/* The edges between reached vertices, of all ranks; each was counted at both ends. */
+/* Number of edges between reached vertices, of all ranks; each was counted at both ends. */
 static uint64_t edges_reached(const struct graph *graph, const struct tree *tree)
 {
     uint64_t own = 0, all;
@@ -31,7 +31,7 @@ static int has_neighbours(const struct graph *graph, uint64_t vertex)
     return any;
 }
 
-/* The next vertex in the row of random ones that has neighbours; all ranks find the same. */
+/* The next vertex with neighbours in a sequence of random ones; all ranks find the same. */
 static uint64_t next_root(const struct graph *graph, uint64_t *draws)
 {
     for (;;) {

@@ -1,5 +1,5 @@
 /*
- * Collective operations over all ranks. A figure is the mean over the ranks of each one's typical time, for
+ * Collective operations over all ranks. A figure is the mean over the ranks of their typical times, for
  * `RANKSxBYTES`; bytes are those that one rank gives to one other.
  */
 #include <inttypes.h>
@@ -13,7 +13,7 @@ struct buffers {
     unsigned char *out, *in;
 };
 
-/* One operation, what makes its input, and what looks at its output. */
+/* One operation, and the functions that make its input and check its output. */
 struct operation {
     void (*prepare)(const struct bench *, struct buffers, uint64_t bytes);
     void (*once)(const struct bench *, struct buffers, uint64_t bytes);
@@ -59,7 +59,7 @@ static void run(const struct bench *bench, const struct operation *operation)
     free(buffers.in);
 }
 
-/* bcast: the others begin with something else. */
+/* bcast: the other ranks begin with other contents. */
 
 static void prepare_bcast(const struct bench *bench, struct buffers buffers, uint64_t bytes)
 {
@@ -114,7 +114,7 @@ void test_allreduce(const struct bench *bench)
     run(bench, &(struct operation){prepare_allreduce, once_allreduce, verify_allreduce});
 }
 
-/* alltoall and allgather: each block tells who gave it to whom. */
+/* alltoall and allgather: each block encodes its sender and receiver. */
 
 static uint64_t seed_of(uint64_t from, uint64_t to)
 {

@@ -1,4 +1,4 @@
-/* One-sided: rank 0 reads memory of the last rank, which takes no part (passive target). A figure is the whole
+/* One-sided: rank 0 reads memory of the last rank, which does nothing (passive target). A figure is the whole
  * round trip. */
 #include <stdlib.h>
 #include <string.h>

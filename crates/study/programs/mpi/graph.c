@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Seeds of the graph that every run makes. */
+/* Seeds of the graph, which is the same in every run. */
 enum { EDGE_SEED = 2, NAME_SEED = 3 };
 
 /* Edges that a rank makes before it sends them to their owners. */
@@ -32,7 +32,7 @@ uint64_t global_of(const struct graph *graph, uint64_t local)
     return local * (uint64_t)graph->bench->ranks + (uint64_t)graph->bench->rank;
 }
 
-/* One to one on the vertices: without it a vertex' number would tell how many neighbours it has. */
+/* A permutation of the vertices: without it a vertex' number would tell how many neighbours it has. */
 static uint64_t renamed(const struct graph *graph, uint64_t vertex)
 {
     uint64_t mask = graph->vertices - 1;
@@ -58,7 +58,7 @@ static void kronecker(const struct graph *graph, uint64_t edge, uint64_t ends[2]
     ends[1] = renamed(graph, to);
 }
 
-/* Pairs (local vertex, neighbour) as they came, grown batch by batch. */
+/* Pairs (local vertex, neighbour) in the order of arrival, grown batch by batch. */
 struct edges {
     uint64_t *words;
     uint64_t count, room;
@@ -109,7 +109,7 @@ static struct edges make_edges(const struct graph *graph)
     return edges;
 }
 
-/* Counts each vertex' neighbours, then puts them in their places. */
+/* Counts each vertex' neighbours, then stores them in their places. */
 static void arrange(struct graph *graph, const struct edges *edges)
 {
     const struct bench *bench = graph->bench;

@@ -29,7 +29,7 @@ void mail_add(struct mail *mail, int rank, uint64_t word)
     mail->words[rank][mail->counts[rank]++] = word;
 }
 
-/* Where each rank's words lie in one row of all, as MPI wants to know it; returns their number. */
+/* Computes the place of each rank's words in one array, as MPI needs it; returns their number. */
 static uint64_t lay_out(const struct bench *bench, const uint64_t *counts, int *lengths, int *offsets)
 {
     uint64_t sum = 0;

@@ -64,7 +64,7 @@ static const struct option OPTIONS[] = {
     {NULL, 0, NULL, 0},
 };
 
-/* MPI counts bytes in an int, and so do sizes here. 1 on success. */
+/* Parses a size. MPI counts bytes in an int, and so do sizes here. 1 on success. */
 static int take_number(const char **text, uint64_t most, uint64_t *value)
 {
     char *end;
@@ -121,7 +121,7 @@ static int take_option(struct options *options, int option, const char *value)
     }
 }
 
-/* A transfer is long, and its bytes are not a range of sizes. */
+/* Sets defaults. A transfer is long, and its bytes are not a range of sizes. */
 static void fill_in(struct options *options)
 {
     int transfers = strcmp(options->test, "transfer") == 0;

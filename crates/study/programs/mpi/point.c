@@ -3,7 +3,7 @@
  *
  *   latency    one message there, one back; a figure is half of that
  *   bandwidth  a window of messages there, one word back
- *   rate       the same with small messages, counted instead of weighed
+ *   rate       the same with small messages, as messages a second
  */
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +93,7 @@ static double window(const struct bench *bench, const struct ends *ends, uint64_
     return MPI_Wtime() - start;
 }
 
-/* Messages a second of all pairs: by the typical window, and by the whole time. */
+/* Messages a second of all pairs, computed from the typical window and from the whole time. */
 struct speed {
     double typical, average;
 };

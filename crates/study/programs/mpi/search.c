@@ -33,7 +33,7 @@ static void reach(struct tree *tree, struct frontier *frontier, uint64_t local, 
     frontier->locals[frontier->count++] = local;
 }
 
-/* Pairs (vertex, parent) to the vertex' owner. */
+/* Sends pairs (vertex, parent) to the vertex' owner. */
 static void tell_neighbours(const struct graph *graph, const struct frontier *frontier, struct mail *mail)
 {
     for (uint64_t i = 0; i < frontier->count; i++) {

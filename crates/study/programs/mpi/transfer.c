@@ -1,6 +1,6 @@
 /*
  * One large transfer, or several at once: rank i of the first half sends, rank i of the second receives. With
- * --piece the same memory is sent again and again until all bytes are over. Each transfer has a figure of its own.
+ * --piece the same memory is sent repeatedly until all bytes are sent. Each transfer has a figure of its own.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static void move(const struct bench *bench, unsigned char *bytes, int sends, int
     }
 }
 
-/* Seconds until the receiver has all and says so. */
+/* Seconds until the receiver has everything and reports that. */
 static double once(const struct bench *bench, unsigned char *bytes, int sends, int peer)
 {
     char done = 0;
@@ -61,7 +61,7 @@ void test_transfer(const struct bench *bench)
     double *times = memory(bench, (size_t)count * sizeof *times);
     int sends = bench->rank < pairs;
     int peer = sends ? bench->rank + pairs : bench->rank - pairs;
-    /* The receiver's pages must be there before the clock runs, as the sender's are. */
+    /* The receiver's pages must be present before the clock runs, as the sender's are. */
     memset(bytes, 0, piece);
     wait_at_gate(bench);
     for (int i = 0; i < count; i++) {
@@ -69,7 +69,7 @@ void test_transfer(const struct bench *bench)
         if (sends)
             fill(bytes, piece, seed);
         times[i] = once(bench, bytes, sends, peer);
-        /* The last piece may be shorter, and lies over what an earlier one left. */
+        /* The last piece may be shorter, and overlies an earlier one. */
         check(bench, bytes, piece, seed);
     }
     report_all(bench, times, count);

@@ -2,7 +2,7 @@
 
 #include "search.h"
 
-/* Edges that a rank asks about before the answers come. */
+/* Edges that a rank asks about before it receives the answers. */
 enum { BATCH = 1 << 16 };
 
 static int is_neighbour(const struct graph *graph, uint64_t local, uint64_t vertex)
@@ -25,7 +25,7 @@ static void check_vertex(const struct graph *graph, const struct tree *tree, uin
         fail(graph->bench, "bfs: vertex %" PRIu64 " has a parent that is no neighbour", vertex);
 }
 
-/* Triples: a neighbour, the level on this side of the edge, and whether the neighbour is the parent. */
+/* Sends triples: a neighbour, the level on this side of the edge, and whether the neighbour is the parent. */
 static void tell_edges(const struct graph *graph, const struct tree *tree, struct mail *mail, uint64_t local)
 {
     for (uint64_t n = graph->first[local]; n < graph->first[local + 1]; n++) {

@@ -1,4 +1,4 @@
-//! A network card of this host, and what speaks against lending it.
+//! A network card of this host, and the obstacles to lending it.
 
 use super::loan::LENDER;
 use super::tree::{PciAddress, Tree};
@@ -9,23 +9,23 @@ const NETWORK_CLASS: &str = "0x02";
 /// PCI class 06 is a bridge, which may share a group.
 const BRIDGE_CLASS: &str = "0x06";
 
-/// Of the destination of a default route, as the kernel prints it.
+/// The destination of a default route, as the kernel prints it.
 const ANYWHERE: &str = "00000000";
 
-/// `IFF_UP` of an interface's flags.
+/// `IFF_UP` in an interface's flags.
 const UP: u32 = 1;
 
-/// One function.
+/// One PCI function.
 #[derive(Debug, Clone)]
 pub(super) struct Card {
     pub(super) address: PciAddress,
     interfaces: Vec<String>,
     pub(super) is_rdma: bool,
-    /// Virtual functions that it can have, and has.
+    /// Numbers of virtual functions: possible and present ones.
     functions: [u32; 2],
 }
 
-/// All of this host but virtual functions.
+/// All network cards of this host, without virtual functions.
 pub(super) fn cards(tree: &Tree) -> Vec<Card> {
     let names = tree.names(&tree.path("sys/bus/pci/devices"));
     let addresses = names.into_iter().map(PciAddress::new);
@@ -64,7 +64,7 @@ fn card(tree: &Tree, address: PciAddress) -> Card {
 }
 
 impl Card {
-    /// Why the whole card cannot go.
+    /// Why the whole card cannot be lent.
     pub(super) fn keeps_whole(&self, tree: &Tree) -> Option<String> {
         let address = &self.address;
         let routed = self.in_use(tree);
@@ -74,7 +74,7 @@ impl Card {
         })
     }
 
-    /// Why it cannot have `wanted` functions for guests.
+    /// Why it cannot provide `wanted` functions for guests.
     pub(super) fn keeps_functions(&self, tree: &Tree, wanted: usize) -> Option<String> {
         let address = &self.address;
         let [possible, present] = self.functions;
@@ -99,7 +99,7 @@ impl Card {
         })
     }
 
-    /// A card that the host's network hangs on.
+    /// Describes how the host's network depends on the card, if it does.
     fn in_use(&self, tree: &Tree) -> Option<String> {
         let routes = tree.read(&tree.path("proc/net/route"));
         let routes: Vec<(&str, &str)> = routes
@@ -126,7 +126,7 @@ impl Card {
     }
 }
 
-/// Whoever shares a group goes with it.
+/// Another device that shares an IOMMU group, and so would have to be lent too.
 fn neighbours(tree: &Tree, group: &str, own: &PciAddress) -> Option<String> {
     let names = tree.names(&tree.path(&format!("sys/kernel/iommu_groups/{group}/devices")));
     let others = names.into_iter().map(PciAddress::new);

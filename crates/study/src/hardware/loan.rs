@@ -1,4 +1,4 @@
-//! Functions that guests have for a while. Whatever happens, the host has them back when a loan is dropped.
+//! Functions that are lent to guests. In every case the host gets them back when a loan is dropped.
 //!
 //! ```text
 //!   Virtual:  numvfs 0 --create--> virtfn0, virtfn1 ------------------------------drop--> numvfs 0
@@ -12,20 +12,20 @@ use super::tree::{PciAddress, Tree};
 /// The driver that lends functions to guests.
 pub(super) const LENDER: &str = "vfio-pci";
 
-/// A function that is the guests'.
+/// A function that is lent to guests.
 #[derive(Debug)]
 pub(super) struct Loan {
     tree: Tree,
     address: PciAddress,
-    /// The host's.
+    /// The host's driver.
     driver: Option<String>,
 }
 
 impl Loan {
-    /// Takes it from the host.
+    /// Takes the function from the host.
     ///
     /// # Errors
-    /// When the kernel refuses; the host has it back then.
+    /// When the kernel refuses; the host then has it back.
     pub(super) fn take(tree: &Tree, address: &PciAddress) -> Result<Self> {
         let loan = Self {
             tree: tree.clone(),
@@ -43,13 +43,13 @@ impl Loan {
         Ok(loan)
     }
 
-    /// As `host=` of QEMU's `vfio-pci`.
+    /// The address, for `host=` of QEMU's `vfio-pci`.
     #[must_use]
     pub(super) fn address(&self) -> &PciAddress {
         &self.address
     }
 
-    /// From its present driver to the one that the kernel finds now.
+    /// Unbinds the function from its present driver and lets the kernel find one.
     fn rebind(&self) -> Result<()> {
         let (tree, address) = (&self.tree, &self.address);
         if tree.driver(address).is_some() {
@@ -98,10 +98,10 @@ pub(super) struct Virtual {
 }
 
 impl Virtual {
-    /// Makes so many.
+    /// Makes `count` virtual functions.
     ///
     /// # Errors
-    /// When the kernel refuses, or makes fewer; none are left then.
+    /// When the kernel refuses, or makes fewer; then none are left.
     pub(super) fn create(tree: &Tree, card: &PciAddress, count: usize) -> Result<Self> {
         let autoprobe = tree.function(card, "sriov_drivers_autoprobe");
         let functions = Self {
@@ -119,7 +119,7 @@ impl Virtual {
         Ok(functions)
     }
 
-    /// Of each, in order.
+    /// The addresses of the functions, in order.
     #[must_use]
     pub(super) fn addresses(&self) -> Vec<PciAddress> {
         let link = |index: usize| {

@@ -1,4 +1,4 @@
-//! What the host can lend to two guests.
+//! Functions that the host can lend to two guests.
 
 use anyhow::Result;
 
@@ -6,10 +6,10 @@ use super::card::Card;
 use super::loan::{Loan, Virtual};
 use super::tree::{PciAddress, Tree};
 
-/// A function for each of two guests.
+/// Number of guests, which need a function each.
 const GUESTS: usize = 2;
 
-/// What would be lent.
+/// The hardware that would be lent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Offer {
     /// Two cards.
@@ -18,7 +18,7 @@ pub enum Offer {
     Functions(PciAddress),
 }
 
-/// What is lent; the loans end before the virtual functions do.
+/// Lent functions; the loans end before the virtual functions do.
 #[derive(Debug)]
 pub struct Lease {
     loans: [Loan; GUESTS],
@@ -26,7 +26,7 @@ pub struct Lease {
 }
 
 impl Offer {
-    /// Two cards as they are.
+    /// Offers two whole cards.
     pub(super) fn whole(tree: &Tree, cards: &[Card]) -> Result<Self, String> {
         let (free, kept): (Vec<_>, Vec<_>) = cards
             .iter()
@@ -47,7 +47,7 @@ impl Offer {
         }
     }
 
-    /// Virtual functions of one card.
+    /// Offers virtual functions of one card.
     pub(super) fn functions(tree: &Tree, cards: &[Card]) -> Result<Self, String> {
         let mut reasons = Vec::new();
         for card in cards {
@@ -59,10 +59,10 @@ impl Offer {
         Err(reasons.join("; "))
     }
 
-    /// Takes them from the host.
+    /// Takes the functions from the host.
     ///
     /// # Errors
-    /// When the kernel refuses; the host has all of it back then.
+    /// When the kernel refuses; the host then has all of it back.
     pub(super) fn take(&self, tree: &Tree) -> Result<Lease> {
         let (functions, addresses) = match self {
             Self::Whole(addresses) => (None, addresses.to_vec()),
@@ -83,7 +83,7 @@ impl Offer {
 }
 
 impl Lease {
-    /// Of the function of each guest.
+    /// The address of each guest's function.
     #[must_use]
     pub fn addresses(&self) -> [&PciAddress; GUESTS] {
         self.loans.each_ref().map(Loan::address)

@@ -1,4 +1,4 @@
-//! A made-up machine: files as sysfs has them, and a kernel that answers writes as Linux does.
+//! A simulated machine: files as sysfs has them, and a kernel that responds to writes as Linux does.
 
 use std::fs;
 use std::io;
@@ -12,10 +12,10 @@ use super::*;
 const CARD: &str = "0000:01:00.0";
 const SECOND: &str = "0000:02:00.0";
 
-/// Binds by `driver_override`, else to the driver that `home` names; makes virtual functions; refuses what Linux refuses.
+/// Binds by `driver_override`, else to the driver in `home`; makes virtual functions; refuses what Linux refuses.
 struct MadeUp {
     root: PathBuf,
-    /// Whether vfio-pci takes what it is offered.
+    /// Whether vfio-pci accepts the functions that it is offered.
     has_lender: bool,
 }
 
@@ -82,7 +82,7 @@ fn file(root: &Path, path: &str, contents: &str) {
     fs::write(path, contents).unwrap();
 }
 
-/// With its driver bound, if it has one.
+/// Makes a device with its driver bound, if it has one.
 fn device(root: &Path, address: &str, class: &str, driver: &str) {
     let folder = format!("sys/bus/pci/devices/{address}");
     file(root, &format!("{folder}/class"), &format!("{class}\n"));
@@ -110,7 +110,7 @@ fn device(root: &Path, address: &str, class: &str, driver: &str) {
     }
 }
 
-/// Two cards that can do everything.
+/// A machine with two cards that support everything.
 struct Scene {
     folder: TempDir,
     is_root: bool,
@@ -371,7 +371,7 @@ fn a_machine_that_is_too_small_says_how_small_it_is() {
     assert!(hardware.too_small(2, 2).contains("OpenFOAM"));
 }
 
-/// Every function of a real machine goes and comes back; QEMU's igb in a guest with an IOMMU is such a machine.
+/// Lends every function of a real machine and takes it back; QEMU's igb in a guest with an IOMMU is such a machine.
 #[test]
 #[ignore = "needs root, an IOMMU, vfio-pci and a network card with virtual functions that carries no route"]
 fn a_real_card_is_lent_and_comes_back() {

@@ -1,4 +1,4 @@
-//! The kernel's files about PCI, below a root that tests make up.
+//! The kernel's files about PCI, below a root that tests can replace.
 
 use std::fmt;
 use std::fs;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 pub struct PciAddress(String);
 
 impl PciAddress {
-    /// As the kernel writes it.
+    /// An address as the kernel writes it.
     #[must_use]
     pub fn new(address: impl Into<String>) -> Self {
         Self(address.into())
@@ -25,22 +25,22 @@ impl fmt::Display for PciAddress {
     }
 }
 
-/// Does what a write to a file of the kernel's does.
+/// Performs writes to the kernel's files.
 pub trait Kernel: Send + Sync {
-    /// Writes to a file that is there.
+    /// Writes to an existing file.
     ///
     /// # Errors
-    /// As the kernel refuses it.
+    /// When the kernel refuses.
     fn write(&self, file: &Path, text: &str) -> std::io::Result<()>;
 }
 
-/// The one that runs.
+/// The running kernel.
 pub struct Running;
 
 impl Kernel for Running {
     fn write(&self, file: &Path, text: &str) -> std::io::Result<()> {
         use std::io::Write;
-        // Without creating: a file that is not there is a feature that is not there.
+        // Without creating: a file that does not exist is a feature that does not exist.
         let mut file = fs::File::options().write(true).open(file)?;
         file.write_all(text.as_bytes())
     }
@@ -60,7 +60,7 @@ impl fmt::Debug for Tree {
 }
 
 impl Tree {
-    /// Below a root, where `kernel` answers.
+    /// The files below a root, where `kernel` performs writes.
     pub fn new(root: impl Into<PathBuf>, kernel: impl Kernel + 'static) -> Self {
         Self {
             root: root.into(),
@@ -76,13 +76,13 @@ impl Tree {
         self.path(&format!("sys/bus/pci/devices/{address}/{file}"))
     }
 
-    /// Trimmed; empty where there is none.
+    /// A file's text, trimmed; empty if there is no file.
     pub(super) fn read(&self, path: &Path) -> String {
         let text = fs::read_to_string(path).unwrap_or_default();
         text.trim().to_owned()
     }
 
-    /// Of a folder, sorted; none where there is none.
+    /// Names in a folder, sorted; none if there is no folder.
     pub(super) fn names(&self, folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries
@@ -92,7 +92,7 @@ impl Tree {
         names
     }
 
-    /// The last part of what a link leads to.
+    /// The last part of a link's target.
     pub(super) fn link(&self, path: &Path) -> Option<String> {
         let target = fs::read_link(path).ok()?;
         Some(target.file_name()?.to_string_lossy().into_owned())

@@ -26,7 +26,7 @@ fn every_row_is_there() {
     assert_eq!(counts, expected);
     let of_all = all.iter().flat_map(|one| &one.figures);
     let missing = of_all.filter(|figure| figure.number.is_none()).count();
-    // Four tenants a side, and options B and C.
+    // Those of four tenants a side, and options B and C.
     assert_eq!(missing, 16 + 2);
 }
 
@@ -69,7 +69,7 @@ fn rows_without_a_value_say_why() {
     }
 }
 
-/// The ratios that the studies draw from their own numbers.
+/// The ratios that the studies compute from their own numbers.
 #[test]
 fn ratios_come_out_as_published() {
     assert_ratio(

@@ -25,7 +25,7 @@ pub(super) fn write(path: &Path, value: &impl Serialize) -> Result<()> {
     write_bytes(path, &text)
 }
 
-/// Written whole or not at all.
+/// Writes a file completely or not at all.
 pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
     let partial = path.with_extension("partial");
     let folder = path.parent().context("a file has a folder")?;

@@ -22,19 +22,19 @@ impl Folder {
         Self { path: path.into() }
     }
 
-    /// The file of everything.
+    /// The file of the whole run.
     #[must_use]
     pub fn results(&self) -> PathBuf {
         self.path.join("results.json")
     }
 
-    /// Where it is.
+    /// The folder's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether a run has begun here.
+    /// Whether a run has begun in the folder.
     #[must_use]
     pub fn begun(&self) -> bool {
         self.header().is_file()
@@ -44,10 +44,10 @@ impl Folder {
         self.path.join("run.json")
     }
 
-    /// Begins a run here, or goes on with one that has begun.
+    /// Begins a run in the folder, or continues one that has begun.
     ///
     /// # Errors
-    /// When what is here was measured elsewhere or otherwise.
+    /// When the existing results are of another machine or of other options.
     pub fn open(&self, header: Header) -> Result<Header> {
         let path = self.header();
         let Some(found) = read::<Header>(&path)? else {
@@ -68,7 +68,7 @@ impl Folder {
         Ok(found)
     }
 
-    /// A cell that has been begun. A damaged file is put aside, told, and measured again.
+    /// The record of a cell that has been begun. A damaged file is moved aside, reported, and measured again.
     ///
     /// # Errors
     /// When the folder cannot be used.
@@ -89,7 +89,7 @@ impl Folder {
         }
     }
 
-    /// Keeps a cell.
+    /// Stores a cell's record.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -97,7 +97,7 @@ impl Folder {
         write(&self.cell_path(&record.key), record)
     }
 
-    /// Takes a cell out, so that it is no part of the run.
+    /// Removes a cell from the run.
     ///
     /// # Errors
     /// When it cannot be removed.
@@ -106,7 +106,7 @@ impl Folder {
         fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))
     }
 
-    /// Keeps what a tool printed.
+    /// Stores the output of a tool.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -118,7 +118,7 @@ impl Folder {
         write_bytes(&path, text.as_bytes())
     }
 
-    /// Puts everything into one file, cells in the order of `order`.
+    /// Puts everything into one file, with the cells in the order of `order`.
     ///
     /// # Errors
     /// When a file is missing, damaged or cannot be written.

@@ -1,4 +1,4 @@
-//! What is drawn of a study.
+//! Drawings of a study.
 
 use super::plot::{Across, Bars, Lines};
 use super::side::{Side, bytes};
@@ -14,7 +14,7 @@ impl Side<'_> {
         })
     }
 
-    /// A measure over the ranks of its cases, of those that have so many ranks in their names.
+    /// A measure over the ranks of its cases, for cases with the number of ranks in their names.
     pub(super) fn weak_scaling(&self, measure: &str) -> Option<Lines> {
         let lines = self.over(measure, Across::Ranks, ranks);
         let has_line = lines.series.iter().any(|(_, _, points)| points.len() > 1);
@@ -50,7 +50,7 @@ impl Side<'_> {
         }
     }
 
-    /// Ratios to the baseline, published and ours; only where both can be drawn.
+    /// Ratios to the baseline, published and ours; only for configurations where both can be drawn.
     pub(super) fn bars(&self, measure: &str) -> Option<Bars> {
         let keys = self.keys(measure);
         let baseline = tables::baseline(self.study, measure);
@@ -75,7 +75,7 @@ impl Side<'_> {
     }
 }
 
-/// Of `n2np40`: as many as stand behind `np`.
+/// Number of ranks in a name such as `n2np40`: the number after `np`.
 fn ranks(case: &str) -> Option<f64> {
     let (_, ranks) = case.rsplit_once("np")?;
     ranks.parse::<u32>().ok().map(f64::from)

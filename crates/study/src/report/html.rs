@@ -119,7 +119,7 @@ fn table(table: &Table) -> String {
     )
 }
 
-/// Reasons quote programs, whose words are not to be trusted in a page.
+/// Escapes text: reasons quote the output of programs, which is not trusted in a page.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

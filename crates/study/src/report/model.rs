@@ -1,7 +1,7 @@
-//! What the report says, before it is HTML or Markdown.
+//! Contents of the report, before they are HTML or Markdown.
 //!
-//! A measure of many sizes is a [`Table`] of its own: a row a size, configurations beside each other. All others of a
-//! study share one list: a row a figure.
+//! A measure of many sizes is a [`Table`] of its own: one row a size, configurations in columns. All other measures of
+//! a study share one list: one row a figure.
 
 use super::plot::{Bars, Lines};
 use super::side::Side;
@@ -10,15 +10,15 @@ use crate::plan::Scale;
 use crate::published::Publication;
 use crate::record::Results;
 
-/// Where nothing is.
+/// Shown in empty places.
 pub(super) const NOTHING: &str = "–";
 
-/// Everything.
+/// The whole report.
 #[derive(Debug)]
 pub struct Page {
-    /// Where and how it was measured, sentence by sentence.
+    /// Machine and circumstances of the measurement, sentence by sentence.
     pub notes: Vec<String>,
-    /// In order.
+    /// The studies, in order.
     pub studies: Vec<Section>,
 }
 
@@ -27,19 +27,19 @@ pub struct Page {
 pub struct Section {
     /// `s0 – title (kind, year)`.
     pub title: String,
-    /// What was measured there.
+    /// What the study measured.
     pub setting: String,
-    /// What it says in words.
+    /// Its claims in words.
     pub claims: Vec<String>,
-    /// Where our ratios are worse than those published.
+    /// Sentences on ratios of ours that are worse than the published ones.
     pub worse: Vec<String>,
-    /// Single figures.
+    /// Table of single figures.
     pub list: Table,
-    /// Measures of many sizes.
+    /// Tables of measures of many sizes.
     pub curves: Vec<Table>,
-    /// Cell and reason of what has no figure.
+    /// Cell and reason for what has no figure.
     pub not_run: Vec<(String, String)>,
-    /// Title and drawing.
+    /// Drawings of lines.
     pub(super) lines: Vec<Lines>,
     pub(super) bars: Vec<Bars>,
 }
@@ -47,13 +47,13 @@ pub struct Section {
 /// Text in rows; the first `words` columns are words, the others numbers.
 #[derive(Debug, Default)]
 pub struct Table {
-    /// Above it.
+    /// Title above the table.
     pub title: String,
-    /// Column heads.
+    /// Column headings.
     pub head: Vec<String>,
-    /// Cells.
+    /// Cells of each row.
     pub rows: Vec<Vec<String>>,
-    /// How many columns are words.
+    /// Number of columns that are words.
     pub words: usize,
 }
 
@@ -89,10 +89,10 @@ fn notes(results: &Results) -> Vec<String> {
     notes
 }
 
-/// One in so many noisy turns spoils a run.
+/// Part of the turns, as a divisor, that must be noisy to spoil a run.
 const NOISY_PART: usize = 4;
 
-/// How much other programs disturbed the run, if they did, and what its figures are worth then.
+/// How much other programs disturbed the run, if they did, and what its figures are then worth.
 pub(super) fn noise(results: &Results) -> Option<String> {
     let turns: Vec<f64> = results
         .cells

@@ -1,8 +1,8 @@
-//! Numbers as the report shows them.
+//! Formats numbers for the report.
 
 use crate::samples::Samples;
 
-/// Three digits are all that such a run can tell.
+/// Three digits, which is all that such a run can tell.
 pub(super) fn three_digits(value: f64) -> String {
     let size = value.abs();
     match size {
@@ -14,7 +14,7 @@ pub(super) fn three_digits(value: f64) -> String {
     }
 }
 
-/// The median, and the outermost where they differ visibly.
+/// The median, and the extremes if they differ visibly.
 pub(super) fn with_spread(samples: &Samples) -> String {
     let [median, minimum, maximum] =
         [samples.median, samples.minimum, samples.maximum].map(three_digits);
@@ -24,7 +24,7 @@ pub(super) fn with_spread(samples: &Samples) -> String {
     format!("{median} ({minimum} to {maximum})")
 }
 
-/// Bytes as people write them.
+/// Bytes in KiB or MiB.
 pub(super) fn size(text: &str) -> String {
     const UNITS: [(u64, &str); 2] = [(1 << 20, "MiB"), (1 << 10, "KiB")];
     let Ok(bytes) = text.parse::<u64>() else {

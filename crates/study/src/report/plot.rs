@@ -10,7 +10,7 @@ use super::number::{size, three_digits};
 const SIZE: (u32, u32) = (640, 400);
 const FONT: &str = "sans-serif";
 
-/// Ours and published share a colour; of rivals each has its own.
+/// Colours: ours and published of a configuration share one; each other configuration has its own.
 const COLOURS: [RGBColor; 5] = [
     RGBColor(31, 102, 180),
     RGBColor(214, 96, 30),
@@ -28,16 +28,16 @@ pub(super) struct Lines {
     pub(super) title: String,
     pub(super) across: Across,
     pub(super) unit: &'static str,
-    /// Ours and published of a configuration follow each other.
+    /// Series; ours and published of a configuration follow each other.
     pub(super) series: Vec<Series>,
 }
 
-/// What stands below the lines.
+/// The horizontal axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Across {
     /// Bytes of a message.
     Sizes,
-    /// Ranks, each with as much to do.
+    /// Ranks, each with the same amount of work.
     Ranks,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Bars {
     pub(super) entries: Vec<(String, [Option<f64>; 2])>,
 }
 
-/// A drawing library's errors are not `Send`.
+/// Converts errors of the drawing library, which are not `Send`.
 fn told(error: impl Debug) -> anyhow::Error {
     anyhow!("cannot draw: {error:?}")
 }
@@ -80,7 +80,7 @@ pub(super) fn lines(lines: &Lines) -> Result<String> {
     Ok(svg)
 }
 
-/// The outermost of all points, with a little room.
+/// The range of all points, with some margin.
 fn range(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
     let (mut low, mut high) = (f64::MAX, f64::MIN);
     for value in values.filter(|value| *value > 0.0) {
@@ -161,7 +161,7 @@ fn draw_lines(
 /// Share of its place that a bar takes.
 const BAR: f64 = 0.36;
 
-/// More entries than these have small names.
+/// Number of entries above which names are smaller.
 const CROWD: usize = 5;
 
 pub(super) fn bars(bars: &Bars) -> Result<String> {
@@ -229,7 +229,7 @@ fn draw_bars(
     }
     let font = if bars.entries.len() > CROWD { 10 } else { 13 };
     let names = bars.entries.iter().enumerate();
-    // Configuration and size stand below each other.
+    // Configuration and size in two lines.
     let name = |(index, (name, _)): (usize, &(String, [Option<f64>; 2]))| {
         let (first, second) = name.split_once(' ').unwrap_or((name, ""));
         EmptyElement::at((index as f64 + 0.5, 0.0))

@@ -1,4 +1,4 @@
-//! The few ratios that a text quotes from a run, such as docs/figures.md from the newest kept one.
+//! The ratios of a run that a text quotes, such as docs/figures.md from the newest kept run.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::published::{self, Publication};
 use crate::record::Results;
 use crate::tables;
 
-/// Key, and what a reader who has not seen the study calls it.
+/// Key, and a description for readers who have not seen the study.
 const ROWS: &[(&str, &str)] = &[
     (
         "s0/send-lat-polling/virtual/2",
@@ -58,7 +58,7 @@ const ROWS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Above and below the quoted rows.
+/// Marks above and below the quoted rows.
 pub const MARKS: [&str; 2] = [
     "<!-- study: begin, written by vrdma study report --quote -->\n",
     "<!-- study: end -->\n",
@@ -101,7 +101,7 @@ pub fn quote(results: &Results, publications: &[Publication]) -> String {
     text
 }
 
-/// How much of everything the run has.
+/// The extent of the run.
 fn extent(results: &Results) -> String {
     let all = results.cells.len();
     let measured = results.cells.iter().filter(|cell| !cell.figures.is_empty());
@@ -116,7 +116,7 @@ fn extent(results: &Results) -> String {
     )
 }
 
-/// Ratio of the medians, and the least and the most that the repetitions allow if there are several.
+/// Ratio of the medians, and the least and the most that the repetitions permit if there are several.
 fn ours(results: &Results, key: &Key, beside: &Key) -> Option<(f64, Option<(f64, f64)>)> {
     let samples = |key: &Key| results.cell(&key.cell)?.figures.get(&key.size);
     let (own, other) = (samples(key)?, samples(beside)?);
@@ -125,7 +125,7 @@ fn ours(results: &Results, key: &Key, beside: &Key) -> Option<(f64, Option<(f64,
     Some((own.median / other.median, several.then_some(spread)))
 }
 
-/// Writes them between the [`MARKS`] of a file.
+/// Writes the rows between the [`MARKS`] of a file.
 ///
 /// # Errors
 /// When the file cannot be read or written, or has no marks.
@@ -138,7 +138,7 @@ pub fn quote_into(file: &Path, results: &Results) -> Result<()> {
     fs::write(file, quoted).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// The text with the quoted rows between the [`MARKS`]; `None` where there are none.
+/// The text with the rows between the [`MARKS`]; `None` if there are no marks.
 #[must_use]
 pub fn quoted(text: &str, rows: &str) -> Option<String> {
     let [begin, end] = MARKS;

@@ -1,4 +1,4 @@
-//! Both sides of one study, by key.
+//! Published and our figures of one study, by key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,24 +10,24 @@ use crate::tables;
 
 use super::model::NOTHING;
 
-/// From so many sizes on a measure is a curve.
+/// Number of sizes from which on a measure is a curve.
 const CURVE_SIZES: usize = 4;
 
-/// More than so many configurations beside each other cannot be read.
+/// Most configurations side by side that can be read.
 const CURVE_CONFIGURATIONS: usize = 4;
 
-/// Longest note of a row, in characters; the whole reason stands below the tables.
+/// Longest note of a row, in characters; the full reason is below the tables.
 const NOTE_MAX: usize = 160;
 
-/// What is known of a study.
+/// Published and measured data of a study.
 pub(super) struct Side<'a> {
     pub(super) study: Study,
     pub(super) published: BTreeMap<Key, &'a Published>,
-    /// The published cells as they came.
+    /// The published cells, in their order.
     pub(super) order: Vec<&'a CellKey>,
     pub(super) ours: BTreeMap<Key, &'a Samples>,
     pub(super) cells: Vec<&'a CellRecord>,
-    /// Of each measure, in order of appearance.
+    /// Names of the measures, in order of appearance.
     pub(super) measures: Vec<String>,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Every key that somebody has a word on, in the order of configurations and then sizes.
+    /// Every key of a measure that either side has, in the order of configurations and then sizes.
     pub(super) fn keys(&self, measure: &str) -> Vec<Key> {
         let of_measure = |key: &&Key| key.cell.measure == measure;
         let mut keys: BTreeSet<Key> = self
@@ -99,7 +99,7 @@ impl<'a> Side<'a> {
         keys
     }
 
-    /// The baseline first, then as published, then ours.
+    /// The baseline first, then the published ones, then ours.
     pub(super) fn configurations(&self, measure: &str) -> Vec<String> {
         let baseline = tables::baseline(self.study, measure).to_owned();
         let ours = self.cells.iter().map(|cell| &cell.key);
@@ -144,7 +144,7 @@ impl<'a> Side<'a> {
         Some(self.published.get(key)?.number.as_ref()?.value)
     }
 
-    /// With the digits that were printed.
+    /// The published number, with the digits that were printed.
     pub(super) fn published_text(&self, key: &Key) -> String {
         let number = self
             .published
@@ -157,7 +157,7 @@ impl<'a> Side<'a> {
         Some(self.ours.get(key)?.median)
     }
 
-    /// Published and ours beside the baseline of the same size.
+    /// Published and our ratio to the baseline of the same size.
     pub(super) fn ratios(&self, key: &Key) -> [Option<f64>; 2] {
         let baseline = tables::baseline(self.study, &key.cell.measure);
         if key.cell.configuration == baseline {
@@ -175,7 +175,7 @@ impl<'a> Side<'a> {
         self.cells.iter().find(|cell| cell.key == *key).copied()
     }
 
-    /// What a reader must know of the published value, and why there is none of ours.
+    /// What a reader must know about the published value, and why there is none of ours.
     pub(super) fn notes(&self, key: &Key) -> String {
         let published = self
             .published
@@ -189,7 +189,7 @@ impl<'a> Side<'a> {
         told.collect::<Vec<_>>().join("; ")
     }
 
-    /// One sentence, where there is no figure of ours.
+    /// The reason in one sentence, if there is no figure of ours.
     pub(super) fn reason(&self, key: &Key) -> String {
         if self.ours.contains_key(key) {
             return String::new();
@@ -214,13 +214,13 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The bytes of a size; of a collective's `RANKSxBYTES` those of a rank.
+/// The bytes of a size; of a collective's `RANKSxBYTES`, the bytes.
 pub(super) fn bytes(size: &str) -> Option<u64> {
     let number = size.rsplit_once('x').map_or(size, |(_, bytes)| bytes);
     number.parse().ok()
 }
 
-/// Numbers by value, before words.
+/// A sort key: numbers by value, before words.
 pub(super) fn natural(size: &str) -> (bool, u64, String) {
     match bytes(size) {
         Some(number) => (false, number, size.to_owned()),
@@ -228,7 +228,7 @@ pub(super) fn natural(size: &str) -> (bool, u64, String) {
     }
 }
 
-/// The first line, and of that no more than a table's cell can hold.
+/// The first line, shortened to the length of a table's cell.
 pub(super) fn first_line(reason: &str) -> String {
     let line = reason.lines().next().unwrap_or_default();
     match line.char_indices().nth(NOTE_MAX) {

@@ -1,4 +1,4 @@
-//! What stands in a report.
+//! Contents of a report.
 
 use super::*;
 use crate::cell::Unit;
@@ -41,7 +41,7 @@ fn page() -> Page {
     Page::new(&results(), &published::all().unwrap())
 }
 
-/// The row of the list that begins so.
+/// The row of the list for this configuration.
 fn row(configuration: &str) -> Vec<String> {
     let page = page();
     let rows = &page.studies[4].list.rows;

@@ -1,24 +1,24 @@
-//! Where our ratios are worse than the published ones, in words.
+//! Describes where our ratios are worse than the published ones.
 
 use super::number::{size, three_digits};
 use super::side::Side;
 use crate::key::Key;
 use crate::tables;
 
-/// Within a tenth of what is published a ratio is not called worse.
+/// Factor up to which a ratio is not called worse than the published one.
 const SAME: f64 = 1.1;
 
-/// A ratio beside a published one.
+/// A ratio with the published one.
 struct Beside {
     key: Key,
     published: f64,
     ours: f64,
-    /// How many times as bad.
+    /// How many times worse it is.
     times: f64,
 }
 
 impl Side<'_> {
-    /// A sentence a configuration.
+    /// One sentence for each configuration that is worse.
     pub(super) fn worse(&self) -> Vec<String> {
         let measures = self.measures.iter();
         let sentences = measures.flat_map(|measure| {

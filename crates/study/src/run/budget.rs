@@ -1,4 +1,4 @@
-//! How the time that a run was given is divided.
+//! Divides the time of a limited run.
 //!
 //! ```text
 //!   share:   |-- s0 send latency --|-- s0 read latency --|- ... -|-- s2 --|   each group by its weight beside those
@@ -10,14 +10,14 @@
 //! ```
 //!
 //! In the first pass a turn begins only inside its group's share, so that a group that is slow, or whose cells fail at
-//! their limits, costs the others one turn at most. A share may be shorter than a turn: the first two cells of a group,
-//! whose ratio is what a study is about, have a turn each as long as there is any time, if they are quick.
+//! their limits, costs the others at most one turn. A share may be shorter than a turn: the first two cells of a group,
+//! whose ratio is the subject of a study, have a turn each as long as any time is left, if they are quick.
 
 use std::time::{Duration, Instant};
 
-/// Tells the time.
+/// A clock.
 pub trait Clock {
-    /// Since some moment.
+    /// The time since some fixed moment.
     fn now(&self) -> Duration;
 }
 
@@ -26,7 +26,7 @@ pub trait Clock {
 pub struct Watch(Instant);
 
 impl Watch {
-    /// Starts it.
+    /// Starts the clock.
     #[must_use]
     pub fn start() -> Self {
         Self(Instant::now())
@@ -39,28 +39,28 @@ impl Clock for Watch {
     }
 }
 
-/// Rivals of a group that have a first turn whatever its share, and what that may take, about.
+/// Number of rivals of a group that have a first turn whatever its share, and the seconds that it may take, about.
 const RIVALS: usize = 2;
 const QUICK: u64 = 20;
 
-/// Of the time, for cells that their group's share did not reach.
+/// Part of the time, as a divisor, that is kept for cells that their group's share did not reach.
 const KEPT: u32 = 6;
 
-/// A way through all groups.
+/// A pass over all groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pass {
-    /// Each group has its share.
+    /// Each group uses its share.
     Share,
-    /// What had no turn has one, if it is quick.
+    /// Cells without a turn have one, if it is quick.
     BeginQuick,
-    /// What had no turn has one.
+    /// Cells without a turn have one.
     Begin,
     /// All turns.
     Repeat,
 }
 
 impl Pass {
-    /// Those of a run.
+    /// The passes of a run.
     pub(super) fn of(time: Option<Duration>) -> &'static [Self] {
         match time {
             None => &[Self::Share],
@@ -69,24 +69,24 @@ impl Pass {
     }
 }
 
-/// One that could begin.
+/// A turn that could begin.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
-    /// Whether its cell had none yet.
+    /// Whether its cell had no turn yet.
     pub(super) is_first: bool,
-    /// Of its cell in the group.
+    /// Index of its cell in the group.
     pub(super) place: usize,
-    /// What it takes, about, without what is started for it and serves others too.
+    /// Its seconds, about, without the start of what serves other turns too.
     pub(super) seconds: u64,
-    /// For what is started.
+    /// Seconds for what must be started.
     pub(super) start: u64,
 }
 
-/// Of a run; without a limit everything is allowed.
+/// The time budget of a run; without a limit every turn is allowed.
 pub(super) struct Budget<'a> {
     clock: &'a dyn Clock,
     end: Option<Duration>,
-    /// Not shared out.
+    /// Time that is not shared out.
     kept: Duration,
     pass: Pass,
     share_end: Duration,
@@ -110,7 +110,7 @@ impl<'a> Budget<'a> {
         self.has_refused = false;
     }
 
-    /// A group begins that needs so many seconds of those that it and all later ones need, about.
+    /// Begins a group that needs about `seconds` of the `of_all` that it and all later groups need.
     pub(super) fn begin(&mut self, seconds: u64, of_all: u64) {
         let shared = self.left().saturating_sub(self.kept);
         self.share_end = self.clock.now() + share(shared, seconds, of_all);
@@ -122,7 +122,7 @@ impl<'a> Budget<'a> {
         is_allowed
     }
 
-    /// Whether anything was refused in this pass.
+    /// Whether a turn was refused in this pass.
     pub(super) fn has_refused(&self) -> bool {
         self.has_refused
     }
@@ -146,7 +146,7 @@ impl<'a> Budget<'a> {
     }
 }
 
-/// Of `left`, for one of several.
+/// The share of `left` for one of several weights.
 fn share(left: Duration, weight: u64, of_all: u64) -> Duration {
     match of_all {
         0 => left,
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(share(MINUTE, 1, 0), MINUTE);
     }
 
-    /// Time that passes as it is told to.
+    /// A clock that is set by the test.
     struct Told(std::cell::Cell<u64>);
 
     impl Clock for Told {
@@ -229,7 +229,7 @@ mod tests {
         let mut budget = Budget::new(&Stopped, Some(MINUTE));
         budget.begin(0, 10);
         assert!(budget.allows(turn(1, QUICK)));
-        // Guests have to boot for somebody.
+        // The first turn also boots the guests.
         let boots = Turn {
             start: QUICK,
             ..turn(1, QUICK)

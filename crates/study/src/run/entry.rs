@@ -1,4 +1,4 @@
-//! A cell on its way through a run.
+//! A cell during a run.
 
 use std::collections::BTreeSet;
 
@@ -12,25 +12,25 @@ use crate::room;
 use crate::stage::needed;
 use crate::tool::Tool;
 
-/// Failures after which a cell that never succeeded is left.
+/// Failures after which a cell that never succeeded is skipped.
 const PATIENCE: usize = 2;
 
-/// A cell, what is known of it, and what is missing.
+/// A cell, its record, and what is missing.
 pub(super) struct Entry<'a> {
     pub(super) cell: &'a Cell,
     pub(super) record: CellRecord,
-    /// What it runs and where, unless something is against it.
+    /// Its setting and tool, unless there is an obstacle.
     pub(super) runs: Option<(Setting, &'a Tool)>,
     /// Whether its programs have exchanged messages since its measure began.
     pub(super) is_warm: bool,
-    /// Turns that it should have.
+    /// Number of turns that it should have.
     wanted: usize,
-    /// Seconds for what is started at its next turn, about.
+    /// Seconds to start what its next turn needs, about.
     pub(super) start: u64,
 }
 
 impl Runner<'_> {
-    /// The cell with its record, new or from the folder. Failures of another day are forgotten.
+    /// The cell with its record, new or from the folder. Failures of earlier runs are forgotten.
     pub(super) fn begun<'a>(&self, cell: &'a Cell) -> Result<Entry<'a>> {
         let fresh = || CellRecord::new(cell.key.clone(), cell.unit);
         let found = self.folder.cell(&cell.key)?;
@@ -70,7 +70,7 @@ impl Runner<'_> {
 }
 
 impl Entry<'_> {
-    /// Whether a turn is missing and worth it.
+    /// Whether a turn is missing and worth trying.
     pub(super) fn lacks_turns(&self) -> bool {
         let successes = self.record.successes();
         let is_hopeless = successes == 0 && self.record.failures() >= PATIENCE;
@@ -82,7 +82,7 @@ impl Entry<'_> {
         self.record.repetitions.is_empty()
     }
 
-    /// What all turns that it lacks take, about.
+    /// Seconds of all turns that it lacks, about.
     pub(super) fn seconds(&self) -> u64 {
         if !self.lacks_turns() {
             return 0;
@@ -91,7 +91,7 @@ impl Entry<'_> {
         self.start + self.turn_seconds() * turns as u64
     }
 
-    /// What its next turn takes, about: as much as the last one.
+    /// Seconds of its next turn, about: as long as the last one.
     pub(super) fn turn_seconds(&self) -> u64 {
         let known = self.record.repetitions.last();
         let known = known.map(|turn| turn.seconds.ceil() as u64);
@@ -99,29 +99,29 @@ impl Entry<'_> {
         known.unwrap_or_else(guessed)
     }
 
-    /// Its setting, if another turn is to come.
+    /// Its setting, if it needs another turn.
     pub(super) fn still_needed(&self) -> Option<Setting> {
         let (setting, _) = self.runs?;
         self.lacks_turns().then_some(setting)
     }
 
-    /// What its turns need has been started.
+    /// Notes that what its turns need has been started.
     pub(super) fn started(&mut self) {
         self.start = 0;
     }
 
-    /// Its measure is over for now, and its programs may end.
+    /// Notes that its measure is over for now, so that its programs may end.
     pub(super) fn cool_down(&mut self) {
         self.is_warm = false;
     }
 
-    /// What is known of it in the end.
+    /// The final record.
     pub(super) fn record(self) -> CellRecord {
         self.record
     }
 }
 
-/// The first cell of those that share guests waits for their boot.
+/// Assigns the time of boots: the first cell of those that share guests waits for them.
 pub(super) fn carry_starts(entries: &mut [Entry]) {
     let mut started = BTreeSet::new();
     for entry in entries {

@@ -1,4 +1,4 @@
-//! A bar with the time left, or a line a cell where nobody watches.
+//! A progress bar with the time left, or one line a cell without a terminal.
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, stderr};
@@ -10,7 +10,7 @@ use crate::key::CellKey;
 
 const TICK: Duration = Duration::from_millis(200);
 
-/// How far a run is.
+/// The progress of a run.
 pub(super) struct Progress {
     bar: ProgressBar,
     told: BTreeSet<CellKey>,
@@ -18,7 +18,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Of so many seconds, about.
+    /// The progress of a run of about `seconds`.
     pub(super) fn new(seconds: u64) -> Self {
         let bar = ProgressBar::new(seconds);
         if let Ok(style) =
@@ -34,7 +34,7 @@ impl Progress {
         }
     }
 
-    /// What is measured now.
+    /// Shows the cell that is being measured.
     pub(super) fn say(&mut self, key: &CellKey) {
         self.bar.set_message(key.to_string());
         if !self.watched && self.told.insert(key.clone()) {
@@ -42,7 +42,7 @@ impl Progress {
         }
     }
 
-    /// A turn of so many seconds is over.
+    /// Notes that a turn of this many seconds is over.
     pub(super) fn advance(&self, seconds: u64) {
         self.bar.inc(seconds);
     }

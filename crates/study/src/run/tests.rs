@@ -28,7 +28,8 @@ impl Clock for Slow {
 /// Seconds that a turn of a setting takes.
 type Pace = fn(Setting) -> u64;
 
-/// Says what it was asked; `fails` decides what fails, `stop_after` sets the flag, `pace` moves the clock.
+/// Records what it was asked; `fails` selects the setting that fails, `stop_after` sets the flag, `pace` moves the
+/// clock.
 #[derive(Default)]
 struct Fake<'a> {
     asked: RefCell<Vec<Setting>>,
@@ -130,7 +131,7 @@ fn rivals_take_turns() {
         &mut bench,
     );
     let [native, guest] = settings();
-    // Each warms up before its first turn.
+    // Each cell warms up before its first turn.
     assert_eq!(
         *bench.asked.borrow(),
         [native, native, guest, guest, native, guest]
@@ -172,7 +173,7 @@ fn a_cell_that_fails_is_kept_and_the_run_goes_on() {
             .unwrap()
             .contains("no network card")
     );
-    // It is tried again another day.
+    // A later run tries it again.
     let mut bench = Fake::default();
     let (results, _) = scene.run(&["s4"], &mut bench);
     assert!(!bench.asked.borrow().contains(&guest));

@@ -11,7 +11,7 @@ use crate::machine;
 use crate::record::Repetition;
 use crate::tool::{Figure, Tool};
 
-/// Longest reason that is kept; logs come at its end.
+/// Longest reason that is kept; logs are at its end.
 const REASON_MAX: usize = 4000;
 
 impl Runner<'_> {
@@ -57,14 +57,14 @@ impl Runner<'_> {
         tool.figures(entry.cell.unit, &output)
     }
 
-    /// A few messages, whatever comes of them: the turn that follows will tell.
+    /// Exchanges a few messages and ignores failures: the following turn reports them.
     fn warm_up(&self, bench: &mut dyn Bench, setting: Setting, tool: &Tool) {
         if let Some(commands) = tool.warm_up() {
             let _ = bench.measure(setting, tool, &commands, self.limit(setting, tool));
         }
     }
 
-    /// Where many guests share a processor everything takes longer.
+    /// The time limit: everything takes longer where many guests share a processor.
     fn limit(&self, setting: Setting, tool: &Tool) -> Duration {
         Duration::from_secs(tool.limit(self.header.scale) * self.room.crowd(setting))
     }

@@ -1,4 +1,4 @@
-//! More virtual machines than two, or larger ones.
+//! More than two virtual machines, or larger ones.
 
 use std::cell::RefCell;
 
@@ -17,7 +17,7 @@ use crate::room::guest_mib;
 pub(super) struct Clustered {
     cluster: Cluster,
     tenants: usize,
-    /// Programs of ours that all guests have.
+    /// Our programs that all guests have.
     ready: RefCell<Vec<Own>>,
 }
 
@@ -48,7 +48,7 @@ impl Clustered {
 }
 
 impl Stage for Clustered {
-    /// The first guest and the last, which is the same where there is one.
+    /// The first guest and the last, which are the same if there is only one.
     fn places(&self, _endpoint: Endpoint, tenant: u8) -> [&dyn Place; 2] {
         let guests = self.cluster.guests(tenant.into());
         [&guests[0], &guests[guests.len() - 1]].map(|guest| guest.control() as &dyn Place)

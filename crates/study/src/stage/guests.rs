@@ -17,20 +17,20 @@ use crate::cell::{Endpoint, Placement, Setting, Transport};
 use crate::hardware::{Hardware, Lease};
 use crate::programs::Own;
 
-/// Eight MPI ranks with UCX are more than the usual 512 hold.
+/// Memory of a guest: eight MPI ranks with UCX need more than the usual 512.
 const MEMORY_MIB: u32 = 1024;
 
-/// Of the guests.
+/// The folder of programs in guests.
 const FOLDER: &str = "/root";
 
-/// Before a program of ours in any guest.
+/// Shell commands before a program of ours in any guest.
 pub(super) const WORDS: &str = "PROGRAMS=/root; DEV=$(ls /sys/class/infiniband); ";
 
 pub(super) struct Guests {
     pair: Pair,
-    /// Programs of ours that both have.
+    /// Our programs that both guests have.
     ready: RefCell<Vec<Own>>,
-    /// Ends after the guests.
+    /// The lent functions; ended after the guests.
     _lease: Option<Lease>,
 }
 
@@ -56,7 +56,7 @@ impl Guests {
         })
     }
 
-    /// With functions of the host's, which has them back afterwards.
+    /// Guests with functions of the host, which gets them back afterwards.
     pub(super) fn lent(transport: Transport) -> Result<Self> {
         let hardware = Hardware::default();
         let image = Image::ensure()?;
@@ -81,7 +81,7 @@ impl Guests {
     }
 }
 
-/// Of the guests' one kernel.
+/// The modules of the guests' kernel.
 fn modules(image: &Image) -> Result<PathBuf> {
     let kernels = fs::read_dir(image.root("lib/modules"))?;
     let kernel = kernels
@@ -113,7 +113,7 @@ impl Stage for Guests {
     }
 }
 
-/// Compiles a program of ours and gives it to guests.
+/// Compiles a program of ours and copies it into guests.
 pub(super) fn put<'a>(own: Own, guests: impl IntoIterator<Item = &'a Guest>) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = fs::read(own.build(folder.path())?)?;

@@ -1,4 +1,4 @@
-//! A guest's memory that goes from a QEMU of side a to one of side b.
+//! Migrates a guest's memory from a QEMU of side a to one of side b.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,24 +14,24 @@ use vrdma_lab::precopy::{
 use crate::machine;
 use crate::tool::{MEMORY_MIB, Took};
 
-/// On a busy machine.
+/// Limit on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Besides both memories.
+/// Memory of the QEMUs besides both guests' memories.
 const QEMUS_MIB: u64 = 1024;
 
-/// Where a QEMU runs.
+/// Makes the command of a QEMU in its place.
 pub(super) type Enter<'a> = &'a dyn Fn(&Command) -> Command;
 
-/// Who moves the memory.
+/// The programs that move the memory.
 pub(super) enum Migration<'a> {
-    /// QEMU by itself, over so many streams if more than one.
+    /// QEMU itself, over several streams if `channels` is given.
     Qemu { uri: String, channels: Option<u8> },
     /// Relays.
     Relays(Placing<'a>),
 }
 
-/// Starts both, migrates, and tells what it took.
+/// Starts both QEMUs, migrates, and returns what it took.
 pub(super) fn migrate(
     [source, destination]: [Enter<'_>; 2],
     migration: &Migration<'_>,
@@ -48,7 +48,7 @@ pub(super) fn migrate(
         "memory-backend-file,id=ram,size={MEMORY_MIB}M,mem-path={},share=on",
         random.display()
     );
-    // Pages that are touched first while they arrive would cost more than what is measured.
+    // Allocated before: the first access to pages while they arrive would cost more than what is measured.
     let own = format!("memory-backend-memfd,id=ram,size={MEMORY_MIB}M,share=on,prealloc=on");
     let mut destination = start(folder.path(), "destination", &own, Waits::Yes, destination)?;
     let mut source = start(folder.path(), "source", &file, Waits::No, source)?;

@@ -1,14 +1,14 @@
-//! What has to be started for a setting.
+//! What must be started for a setting.
 
 use crate::cell::{Endpoint, Placement, Setting, Transport};
 
-/// Seconds that a guest takes to boot beside another one, about, where processors are emulated.
+/// Seconds of a guest's boot beside another one, about, on emulated processors.
 const BOOT: u64 = 8;
 
-/// Of the adapters of processes, about.
+/// Seconds to start the adapters of processes, about.
 const PROCESSES: u64 = 2;
 
-/// What has to be started for a setting; several settings share one.
+/// What must be started for a setting; several settings share one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Needed {
     Processes(Placement),
@@ -25,7 +25,7 @@ pub(crate) enum Needed {
     },
 }
 
-/// Of a setting.
+/// What a setting needs.
 pub(crate) fn needed(setting: Setting) -> Needed {
     let placement = setting.placement;
     match setting.transport {
@@ -52,7 +52,7 @@ pub(crate) fn needed(setting: Setting) -> Needed {
 }
 
 impl Needed {
-    /// How long its start takes, about.
+    /// Seconds of its start, about.
     pub(crate) fn seconds(self) -> u64 {
         match self {
             Self::Processes(_) => PROCESSES,

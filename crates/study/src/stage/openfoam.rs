@@ -1,7 +1,7 @@
-//! This host's OpenFOAM for guests, whose image has none: programs and their own libraries, each in its place.
+//! This host's OpenFOAM for guests, whose image has none: programs and their own libraries, at the same paths.
 //!
-//! Libraries of the system, Open MPI among them, are the guest's; its C library is not older than the host's, and
-//! its Open MPI has the same soname.
+//! Libraries of the system, including Open MPI, are the guest's; its C library is not older than the host's, and its
+//! Open MPI has the same soname.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -11,19 +11,19 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use vrdma_lab::guest::Guest;
 
-/// Mesh, its decomposition, solver.
+/// The programs for mesh, its decomposition, and solving.
 const PROGRAMS: [&str; 3] = ["blockMesh", "decomposePar", "icoFoam"];
 
-/// What they read of OpenFOAM's own folder.
+/// Files of OpenFOAM's folder that they read.
 const SETTINGS: [&str; 2] = [
     "/usr/share/openfoam/etc/cellModels",
     "/usr/share/openfoam/etc/controlDict",
 ];
 
-/// In libraries of the system, which lie in folders named after the machine.
+/// Part of the paths of system libraries, whose folders are named after the machine.
 const SYSTEM: &str = "-linux-gnu/";
 
-/// A compressed archive of about 27 MB.
+/// Makes a compressed archive of about 27 MB.
 pub(super) fn bundle() -> Result<Vec<u8>> {
     let mut files = BTreeSet::from(SETTINGS.map(PathBuf::from));
     for program in PROGRAMS {
@@ -44,7 +44,7 @@ pub(super) fn bundle() -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// Where they were on the host.
+/// Unpacks the files at their paths on the host.
 pub(super) fn install(guest: &Guest, bundle: &[u8]) -> Result<()> {
     guest.put("/root/openfoam.tgz", "644", bundle)?;
     guest.check("tar -x -z -P -f /root/openfoam.tgz && rm /root/openfoam.tgz")?;
@@ -74,7 +74,7 @@ fn own_libraries(program: &Path) -> Result<Vec<PathBuf>> {
     Ok(libraries(&text))
 }
 
-/// `libOpenFOAM.so => /lib/libOpenFOAM.so (0x00007f85c9200000)`
+/// Parses lines such as `libOpenFOAM.so => /lib/libOpenFOAM.so (0x00007f85c9200000)`.
 fn libraries(text: &str) -> Vec<PathBuf> {
     let paths = text
         .lines()

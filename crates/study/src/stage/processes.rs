@@ -1,4 +1,4 @@
-//! Programs of the host and of containers, on adapters of processes.
+//! Programs of the host and of containers, on adapters for processes.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -23,12 +23,12 @@ use crate::tool::{MemoryPath, Took};
 
 const SIDES: [Side; 2] = [Side::A, Side::B];
 
-/// Pairs at the same time.
+/// Most pairs at the same time.
 const TENANTS_MAX: u8 = 4;
 
 const MIGRATION_PORT: u16 = 4444;
 
-/// The device, which no folder of the kernel names here.
+/// Sets `$DEV` to the device, which is in no folder of the kernel here.
 const DEVICE: &str = "DEV=$(ibv_devices | awk 'NR > 2 { print $1; exit }')";
 
 /// Fields are in the order in which they must end.
@@ -58,7 +58,7 @@ impl Processes {
                 "container" => preload.container(&image.root("")),
                 _ => preload.process(),
             };
-            // Adapters of tenants are named after their side, see `of_tenant`.
+            // Adapters of tenants have names that begin with their side, see `of_tenant`.
             let services = services(&run_dirs[index(side)], move |adapter| {
                 adapter.starts_with(side.name())
             })?;
@@ -145,7 +145,7 @@ impl Processes {
         memory::migrate([&source, &destination], &migration, &self.daemons())
     }
 
-    /// The QEMUs know of no RDMA.
+    /// Here the QEMUs use no RDMA.
     fn migrate_by_relays(&self) -> Result<Took> {
         let preload = self.preload();
         let [source, destination] = preload
@@ -166,7 +166,7 @@ impl Processes {
         SIDES.map(|side| preload(&self.wire, side, &self.run_dirs[index(side)], &self.library))
     }
 
-    /// Of side b.
+    /// The address of side b's adapter.
     fn address_of_adapter(&self) -> Ipv4Addr {
         let address = wire::address(Side::B);
         match self.placement {
@@ -180,7 +180,7 @@ fn index(side: Side) -> usize {
     usize::from(side == Side::B)
 }
 
-/// One host has one daemon, whose folder both sides know.
+/// The daemons' folders: one host has one daemon, whose folder both sides share.
 fn run_dirs(placement: Placement, folder: &Path) -> Result<[PathBuf; 2]> {
     let name = |side: Side| match placement {
         Placement::OneHost => "run",
@@ -227,7 +227,7 @@ fn daemons(
     }
 }
 
-/// The pair that most cells have to itself, and pairs that do the same at the same time.
+/// The pair that most cells have to themselves, and pairs that do the same at the same time.
 fn tenants() -> Vec<PortGroup> {
     let alone = PortGroup {
         name: "alone".to_owned(),
@@ -256,7 +256,8 @@ fn of_tenant(side: Side, number: u8) -> Adapter {
     }
 }
 
-/// On a wire the host's own address is its kernel's, so the adapter has another of the same network.
+/// An adapter's address beside the host's: on a wire that belongs to the host's kernel, so the adapter has another in
+/// the same network.
 fn beside(address: Ipv4Addr) -> Ipv4Addr {
     let [a, b, c, d] = address.octets();
     Ipv4Addr::new(a, b, c, 100 + d)

@@ -1,4 +1,4 @@
-//! The same by several tenants at the same time.
+//! Runs the same by several tenants at the same time.
 //!
 //! ```text
 //!   tenant 1: start, connect, create $GATE.ready, wait ---+              +--> measure --> figures
@@ -6,8 +6,8 @@
 //!                                                           touch $GATE.go
 //! ```
 //!
-//! Without the gate mpirun's start would take longer than what is measured, and tenants would come one by one. Who
-//! waits there naps: the others still need the processors.
+//! Without the gate mpirun's start would take longer than the measurement, and tenants would come one by one. Programs
+//! that wait at the gate nap: the others still need the processors.
 
 use std::time::{Duration, Instant};
 
@@ -19,13 +19,13 @@ use super::{Stage, said};
 use crate::cell::Setting;
 use crate::tool::{Commands, Tool};
 
-/// A command that only touches a file, or that is killed.
+/// Limit of a command that only touches a file, and is killed after that.
 const TOUCH_LIMIT: Duration = Duration::from_secs(60);
 
-/// Seldom enough to take nothing from those that still come.
+/// Waits for a tenant, polling rarely enough to take nothing from tenants that are still starting.
 const LOOK: &str = "until [ -e $GATE.ready ]; do sleep 0.5; done";
 
-/// A tenant's two sides and where its files are.
+/// A tenant's two sides and the prefix of its files.
 struct TenantSides<'a> {
     number: u8,
     server: &'a dyn Place,
@@ -33,7 +33,7 @@ struct TenantSides<'a> {
     words: String,
 }
 
-/// What all said; figures are told apart by `$TENANT`.
+/// Returns the output of all tenants; figures are distinguished by `$TENANT`.
 pub(super) fn run(
     stage: &dyn Stage,
     setting: Setting,
@@ -49,7 +49,7 @@ pub(super) fn run(
     let mut jobs = Vec::new();
     for tenant in &tenants {
         tenant.finish("rm -f $GATE.ready $GATE.go", TOUCH_LIMIT)?;
-        // Who fails is as ready as it will ever be.
+        // A client that fails creates the file too, since it will never be more ready.
         let client = format!(
             "{}{{ {}; }}; status=$?; touch $GATE.ready; exit $status",
             tenant.words, commands.client
@@ -60,7 +60,7 @@ pub(super) fn run(
         let ready = tenant.finish(LOOK, left());
         ready.with_context(|| format!("tenant {} has not started and connected", tenant.number))?;
     }
-    // At once, as far as that goes.
+    // Starts all as simultaneously as possible.
     let go: Result<Vec<_>> = tenants
         .iter()
         .map(|tenant| tenant.start("touch $GATE.go"))
@@ -72,7 +72,7 @@ pub(super) fn run(
         let client = job.end(left())?;
         said(tool, &commands.client, &client, &stage.logs())
     });
-    // All are heard before the first that failed is told, or the others would go on.
+    // All are waited for before the first failure is returned; otherwise the others would continue.
     let ended: Vec<Result<String>> = ended.collect();
     for server in servers.into_iter().flatten() {
         if !server.finished()? {
@@ -106,7 +106,7 @@ fn tenants<'a>(
 }
 
 impl<'a> TenantSides<'a> {
-    /// Its server at work, where the tool has one.
+    /// Starts its server, if the tool has one.
     fn serve(&self, command: &str) -> Result<Option<Box<dyn Job + 'a>>> {
         if command.is_empty() {
             return Ok(None);

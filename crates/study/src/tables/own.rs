@@ -1,11 +1,11 @@
-//! How the programs of ours are started: `vrdma-mpi` by mpirun, `vrdma-cp` as server and client.
+//! How our own programs are started: `vrdma-mpi` by mpirun, `vrdma-cp` as server and client.
 //!
-//! Ranks of processes are all started on side b, the first half on the adapter of side a, and only they have our
-//! library in front of theirs, not mpirun. Each finds its adapter itself: mpirun of Open MPI 5 crashes when its command
-//! has two parts. Guests start their far ranks by ssh.
+//! Ranks of processes are all started on side b, the first half on the adapter of side a. Only they load our library in
+//! front of theirs, not mpirun. Each finds its adapter itself: mpirun of Open MPI 5 crashes when its command has two
+//! parts. Guests start their remote ranks by ssh.
 //!
-//! Between adapters UCX has no other way than verbs. Ranks of one guest share its memory where the cell is about
-//! placing ranks, as MPI does by itself.
+//! Between adapters UCX uses only verbs. Ranks of one guest share its memory in cells that are about placing ranks, as
+//! MPI does by itself.
 
 use vrdma_lab::pair::guest_name;
 
@@ -15,31 +15,32 @@ use crate::programs::Own;
 use crate::tool::cavity::words;
 use crate::tool::{NetPipe, Plain, Reads, Tool};
 
-/// UCX, and nothing of Open MPI's own that would be faster, such as shared memory for one-sided messages.
+/// UCX, and none of Open MPI's own transports that would be faster, such as shared memory for one-sided messages.
 const UCX: &str = "--mca pml ucx --mca osc ucx --mca btl ^openib \
      -x UCX_WARN_UNUSED_ENV_VARS=n";
 
 const VERBS: &str = "-x UCX_NET_DEVICES=$DEV:1 -x UCX_TLS=rc_verbs,ud_verbs:aux,self";
 
-/// Over rxe UCX's datagrams are never acknowledged, so its ranks get to know each other by TCP.
+/// Over rxe UCX's datagrams are never acknowledged, so its ranks find each other by TCP.
 const VERBS_AFTER_TCP: &str = "-x UCX_TLS=rc_verbs,tcp:aux,self";
 
-/// Ranks of one guest meet in its memory. Where several share a slow one, UCX's datagrams lose count of what was
-/// acknowledged ("acked_psn must be smaller than current_psn").
+/// Ranks of one guest communicate through its memory. Where several share a slow one, UCX's datagrams lose count of
+/// what was acknowledged ("acked_psn must be smaller than current_psn").
 const VERBS_AND_MEMORY: &str = "-x UCX_TLS=rc_verbs,tcp:aux,self,posix";
 
 const TCP: &str = "--mca pml ob1 --mca btl tcp,self";
 
-/// With more ranks than processors those that wait must give way.
+/// With more ranks than processors, waiting ranks must yield.
 const MPIRUN: &str = "mpirun --allow-run-as-root --mca mpi_yield_when_idle 1";
 
-/// On this host, which may have fewer processors.
+/// Option on this host, which may have fewer processors.
 const HERE: &str = "--oversubscribe";
 
-/// As many ranks on each guest as its name is followed by: told to oversubscribe, mpirun would put them anywhere.
+/// Options that place as many ranks on each guest as the number after its name: told to oversubscribe, mpirun would
+/// place them anywhere.
 const ON_GUESTS: &str = "--map-by slot --bind-to none";
 
-/// A test of `vrdma-mpi` with `half` ranks on each of two sides; its words in a full run and in a short one.
+/// A test of `vrdma-mpi` with `half` ranks on each of two sides; its arguments in a full run and in a short one.
 pub(super) fn mpi(setting: Setting, half: u32, test: [&str; 2], seconds: u64) -> Work {
     let ucx = carrier(setting.transport, VERBS);
     let client = test.map(|test| launch(setting, half, &ucx, &of_ours(test)));
@@ -71,7 +72,7 @@ fn program(setting: Setting, client: [String; 2], seconds: u64) -> Work {
     Work::Run(setting, Tool::Plain(tool))
 }
 
-/// Words for mpirun; `ways` are those of ranks on adapters of ours.
+/// Options of mpirun for a transport; `ways` are those of ranks on our adapters.
 fn carrier(transport: Transport, ways: &str) -> String {
     match transport {
         Transport::Tcp => TCP.to_owned(),
@@ -87,7 +88,7 @@ fn of_ours(test: &str) -> String {
 fn launch(setting: Setting, on_a_node: u32, carrier: &str, program: &str) -> String {
     match setting.endpoint {
         Endpoint::Vm => {
-            // mpirun is on the last guest, and takes its own for the first whatever is said.
+            // mpirun is on the last guest, and takes its own guest as the first in any case.
             let nodes = (1..=setting.nodes).rev().map(guest_name);
             let hosts: Vec<String> = nodes.map(|node| format!("{node}:{on_a_node}")).collect();
             let (hosts, ranks) = (hosts.join(","), on_a_node * u32::from(setting.nodes));
@@ -108,7 +109,7 @@ fn launch(setting: Setting, on_a_node: u32, carrier: &str, program: &str) -> Str
     }
 }
 
-/// NetPIPE between two ranks, up to a size and so often each, without the odd sizes around those of two's powers.
+/// NetPIPE between two ranks, up to a size and with a number of repetitions each, only with powers of two as sizes.
 pub(super) fn netpipe(setting: Setting, what: NetPipe) -> Work {
     let carrier = carrier(setting.transport, VERBS);
     let run = |(upto, times)| {
@@ -127,7 +128,7 @@ pub(super) fn netpipe(setting: Setting, what: NetPipe) -> Work {
     Work::Run(setting, Tool::Plain(tool))
 }
 
-/// OpenFOAM's cavity on two ranks, a node each; guests get this host's OpenFOAM.
+/// OpenFOAM's cavity on two ranks, on different nodes; guests get this host's OpenFOAM.
 pub(super) fn cavity(setting: Setting) -> Work {
     let carrier = carrier(setting.transport, VERBS);
     let (before, hosts) = match (setting.endpoint, setting.transport) {
@@ -158,7 +159,7 @@ pub(super) fn cavity(setting: Setting) -> Work {
     Work::Run(setting, Tool::Plain(tool))
 }
 
-/// A file of a pattern by `vrdma-cp`, so many bytes in a full run and in a short one.
+/// A file of a pattern by `vrdma-cp`, with sizes for a full run and for a short one.
 pub(super) fn cp(setting: Setting, bytes: [&str; 2]) -> Work {
     let name = Own::Cp.name();
     let tool = Plain {

@@ -4,7 +4,7 @@ use super::{PROCESSES, VMS, cell, perftest};
 use crate::cell::{Cell, Derivation, Unit, Work};
 use crate::key::Study;
 
-/// Measure, program, options, messages of a size in a full run and in a short one.
+/// Measure, program, options, messages of each size in a full run and in a short one.
 type Fact = (&'static str, &'static str, &'static str, [u32; 2]);
 
 const LATENCY: &[Fact] = &[
@@ -44,7 +44,7 @@ const DERIVED: &[(&str, Unit, Derivation)] = &[
     ),
 ];
 
-/// The hypervisor of the note came in two builds; QEMU's interrupt path comes in one.
+/// The hypervisor of the note came in two builds; QEMU's interrupt path has only one.
 const ONE_HYPERVISOR: &str = "the note compares two builds of one hypervisor; QEMU has one way for an adapter's interrupts, \
      and its figures are those of `read-lat-events/virtual`";
 

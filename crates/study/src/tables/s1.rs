@@ -54,7 +54,7 @@ pub(super) fn cells() -> Vec<Cell> {
     transfers().chain(copies()).chain(sizes).collect()
 }
 
-/// What the transfers come to at smaller sizes.
+/// The rates of the transfers at smaller sizes.
 fn netpipes() -> impl Iterator<Item = Cell> {
     let carriers = [("rdma", Transport::Vrdma), ("tcp", Transport::Tcp)];
     [("host", PROCESSES), ("vm", VMS)]
@@ -74,8 +74,8 @@ fn netpipes() -> impl Iterator<Item = Cell> {
         })
 }
 
-/// 10^9 bytes in pieces that guests have memory for; a tenth of it in a short run. The median of three: the first
-/// time connects and registers, which for the tenth takes as long as its bytes.
+/// 10^9 bytes in pieces for which guests have memory; a tenth of it in a short run. The median of three: the first time
+/// connects and registers, which for the tenth takes as long as its bytes.
 const ONE: [&str; 2] = [
     "transfer --bytes 1000000000 --piece 64M -n 3",
     "transfer --bytes 100000000 --piece 64M --name 1GB -n 3",
@@ -90,7 +90,7 @@ const BYTES: [&str; 2] = ["1000000000", "100000000"];
 /// Seconds of one transfer and of four at once, about.
 const TAKES: [u64; 2] = [12, 30];
 
-/// Of each tenant.
+/// Number of tenants.
 const TENANTS: u8 = 4;
 const EACH: [&str; 2] = [
     "transfer --bytes 1000000000 --piece 16M -n 1 --name 1GB.$TENANT --gate $GATE",

@@ -56,11 +56,11 @@ pub(super) fn cells() -> Vec<Cell> {
     cells.chain(collectives()).chain(searches()).collect()
 }
 
-/// Seconds, about.
+/// Seconds of a test, about.
 const MPI_TAKES: u64 = 15;
 
-/// Measure, unit, test in a full run and in a short one. In the blocking rows the program looks for a while
-/// and then sleeps between looks, as the library of the slides did.
+/// Measure, unit, test in a full run and in a short one. In the blocking rows the program polls for a while and then
+/// sleeps between polls, as the library of the slides did.
 const MPI: &[(&str, Unit, [&str; 2])] = &[
     (
         "mpi-lat-polling",
@@ -106,7 +106,7 @@ const COLLECTIVES: &[(&str, [&str; 2])] = &[
     ),
 ];
 
-/// Four ranks, a processor each: a guest of one for each of them, of two for every two, of four for all.
+/// Four ranks with a processor each: in guests of one processor, of two, or of four.
 const PLACEMENTS: [(&str, Setting); 4] = [
     ("native", PROCESSES.spread(2, 2)),
     ("vm-core", VMS.spread(4, 1)),
@@ -114,7 +114,7 @@ const PLACEMENTS: [(&str, Setting); 4] = [
     ("vm-node", VMS.spread(1, 4)),
 ];
 
-/// The same as far as they go on a machine that is as large as those of the slides.
+/// The same, up to the ranks that fit on a machine as large as those of the slides.
 const AS_PUBLISHED: [(&str, Setting); 4] = [
     ("native-28", PROCESSES.spread(2, 14)),
     ("vm-core-28", VMS.spread(28, 1)),
@@ -135,7 +135,7 @@ fn collectives() -> impl Iterator<Item = Cell> {
 
 const COLLECTIVE_TAKES: u64 = 30;
 
-/// Eight ranks and as many processors, in more and more guests.
+/// Eight ranks and as many processors, in an increasing number of guests.
 const SEARCHED: [(&str, Setting); 5] = [
     ("native", PROCESSES.spread(2, 4)),
     ("vms-1", VMS.spread(1, 8)),
@@ -168,7 +168,7 @@ fn rate(setting: Setting) -> Work {
 mod tests {
     use super::*;
 
-    /// Or the guests would not be what differs.
+    /// Otherwise the guests would not be the only difference.
     #[test]
     fn rivals_have_as_many_processors() {
         for (settings, processors) in [

@@ -1,4 +1,5 @@
-//! Paravirtual RDMA for high-performance computing (2021): OpenFOAM, and as set-up checks the device's properties and a bandwidth.
+//! Paravirtual RDMA for high-performance computing (2021): OpenFOAM, and, to check the set-up, the device's properties
+//! and a bandwidth.
 
 use super::{PROCESSES, VMS, cell, own, perftest};
 use crate::cell::{Cell, Setting, Transport, Unit, Work};

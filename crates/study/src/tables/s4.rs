@@ -1,4 +1,4 @@
-//! RDMA for vSphere (2012): what a write costs by each way of giving a VM RDMA.
+//! RDMA for vSphere (2012): the cost of a write for each way of giving a VM RDMA.
 
 use super::{PROCESSES, VMS, cell, perftest};
 use crate::cell::{Cell, Derivation, Endpoint, Setting, Transport, Unit, Work};
@@ -7,7 +7,7 @@ use crate::tool::{MemoryPath, Precopy, Told, Tool};
 
 const RXE: Setting = Setting::new(Endpoint::Vm, Transport::Rxe);
 
-/// As the slides' native row: no guest, and hardware.
+/// The slides' native row: no guest, and hardware.
 const HCA: Setting = Setting::new(Endpoint::Process, Transport::Hca);
 
 /// Guests with hardware of their own.
@@ -16,7 +16,7 @@ const fn lent(transport: Transport) -> Setting {
 }
 
 const OURS: [u32; 2] = [5000, 1000];
-/// A message takes ten times as long.
+/// Fewer messages: each takes ten times as long.
 const SOFT_ROCE: [u32; 2] = [1000, 300];
 
 pub(super) fn cells() -> Vec<Cell> {
@@ -38,15 +38,15 @@ pub(super) fn cells() -> Vec<Cell> {
     cells
 }
 
-/// What the slides do not tell apart: seconds for each GiB, of the two QEMUs and of the daemons.
+/// Costs that the slides do not separate: seconds for each GiB, of the two QEMUs and of the daemons.
 const COSTS: [(&str, Told); 3] = [
     ("source-seconds", Told::Source),
     ("destination-seconds", Told::Destination),
     ("daemon-seconds", Told::Daemon),
 ];
 
-/// The slides have two streams of TCP and one of RDMA; `rdma-hosts` is between two hosts, where ours is software. What
-/// relays place is `direct`, as `vrdma migrate --memory direct:` does it.
+/// The slides have two streams of TCP and one of RDMA; `rdma-hosts` is between two hosts, where ours is software.
+/// `direct` is memory that relays place, as `vrdma migrate --memory direct:` does.
 fn migration() -> Vec<Cell> {
     let tcp = PROCESSES.over(Transport::Tcp);
     let ways = [
@@ -69,7 +69,7 @@ fn migration() -> Vec<Cell> {
             _ => Unit::Seconds,
         };
         for (configuration, setting, way) in ways {
-            // TCP has no daemon.
+            // TCP uses no daemon.
             if told == Told::Daemon && setting.transport == Transport::Tcp {
                 continue;
             }

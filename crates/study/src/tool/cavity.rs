@@ -1,4 +1,5 @@
-//! OpenFOAM's lid-driven cavity by `cavity.sh`: what icoFoam says of each step is checked, and its seconds are the figure.
+//! OpenFOAM's lid-driven cavity by `cavity.sh`: icoFoam's output for each step is checked, and its seconds are the
+//! figure.
 //!
 //! ```text
 //!  Time = 0.500015
@@ -9,30 +10,30 @@
 //!  cavity: cells 1024 ranks 2 steps 3 seconds 0.763
 //! ```
 //!
-//! As the study did, the mesh doubles and the time step halves as the ranks double, and with it the number of steps.
+//! As in the study, when the ranks double, the mesh doubles, the time step halves, and the number of steps doubles.
 
 use anyhow::{Context, Result, ensure};
 
 use crate::plan::Scale;
 
-/// More of a cell's volume a step than this is no solution; a good one loses a millionth of it.
+/// Largest part of a cell's volume that a solution may lose in a step.
 const MOST_LOST: f64 = 1e-6;
-/// What the last solver of a step must reach: its tolerance.
+/// Residual that the last solver of a step must reach: its tolerance.
 const RESIDUAL: f64 = 1e-6;
 
 /// Cells along one side for one rank, and steps: in a full run and in a short one. The study's ranks have 100,000
 /// cells each on cores of their own.
 const SIDE: [u32; 2] = [64, 32];
 const STEPS: [u32; 2] = [25, 5];
-/// Of the way through a cell that the lid makes in a step; the study's.
+/// Part of a cell that the lid moves through in a step, as in the study.
 const COURANT: f64 = 0.024;
-/// Metres.
+/// Length of the cavity in metres.
 const LENGTH: f64 = 0.1;
 
-/// The words of `cavity.sh` for so many ranks, a power of two.
+/// The arguments of `cavity.sh` for a number of ranks, a power of two.
 pub(crate) fn words(ranks: u32, scale: Scale) -> String {
     let scale = usize::from(scale == Scale::Short);
-    // 1 by 1, 2 by 1, 2 by 2, 4 by 2 ...
+    // The ranks are 1 by 1, 2 by 1, 2 by 2, 4 by 2 ...
     let doublings = ranks.ilog2();
     let x = SIDE[scale] << doublings.div_ceil(2);
     let y = SIDE[scale] << (doublings / 2);
@@ -40,7 +41,7 @@ pub(crate) fn words(ranks: u32, scale: Scale) -> String {
     format!("{x} {y} {step:.6e} {} {ranks}", STEPS[scale] * ranks)
 }
 
-/// How long it took by the clock on the wall.
+/// Wall-clock seconds of the run.
 pub(super) fn seconds(output: &str) -> Result<f64> {
     let lines = || output.lines().map(str::trim);
     let summary = lines().find(|line| line.starts_with("cavity: "));
@@ -66,7 +67,7 @@ pub(super) fn seconds(output: &str) -> Result<f64> {
     number(summary, "seconds")
 }
 
-/// The number behind these words.
+/// The number after these words.
 fn number(line: &str, words: &str) -> Result<f64> {
     let rest = line.split_once(words).map(|(_, rest)| rest);
     let word = rest.and_then(|rest| rest.split([' ', ',']).find(|word| !word.is_empty()));

@@ -1,4 +1,4 @@
-//! NetPIPE over MPI: a message of each size goes forth and back.
+//! NetPIPE over MPI: a message of each size is sent there and back.
 //!
 //! ```text
 //!   1:       2 bytes      5 times -->      3.48 Mbps in       4.39 usec
@@ -10,12 +10,12 @@ use anyhow::{Context, Result, ensure};
 
 use super::Figure;
 
-/// What is read of a line.
+/// The figure that is read from a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetPipe {
-    /// us.
+    /// Latency in us.
     Latency,
-    /// MB/s.
+    /// Bandwidth in MB/s.
     Bandwidth,
 }
 

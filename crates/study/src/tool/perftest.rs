@@ -1,4 +1,4 @@
-//! perftest.
+//! perftest's programs and their output.
 //!
 //! ```text
 //!  #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]   ...
@@ -12,24 +12,24 @@ use anyhow::{Context, Result, ensure};
 use super::{Commands, Figure};
 use crate::plan::Scale;
 
-/// Typical latency is the median, which a scheduler's tick in a few of a thousand does not move.
+/// Column of the typical latency: the median, which a scheduler's tick in a few of a thousand messages does not affect.
 const TYPICAL: usize = 4;
 const MEAN: usize = 5;
 const AVERAGE_BANDWIDTH: usize = 3;
-/// In millions a second.
+/// Column of the message rate, in millions a second.
 const MESSAGE_RATE: usize = 4;
 
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 
-/// Of a short run's messages, to warm up.
+/// Part of a short run's messages, as a divisor, that warms up.
 const WARM_UP_PART: u32 = 10;
 
 const ALL_SIZES: &str = "-a";
 
-/// perftest refuses fewer.
+/// Fewest iterations that perftest accepts.
 const ITERATIONS_MIN: u32 = 5;
 
-/// Which column is the figure.
+/// The column of the figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Column {
     /// Typical latency and mean, in us.
@@ -43,15 +43,15 @@ pub enum Column {
 /// One program with its options, the same for both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Perftest {
-    /// Such as `ib_send_lat`.
+    /// Its name, such as `ib_send_lat`.
     pub program: &'static str,
-    /// Without iterations, device and address.
+    /// Its options, without iterations, device and address.
     pub options: &'static str,
     /// Messages of a size: in a full run and in a short one.
     pub iterations: [u32; 2],
-    /// What is read.
+    /// The column to read.
     pub column: Column,
-    /// What the only size is called, if not by its bytes.
+    /// Name of the only size, if not its bytes.
     pub point: Option<&'static str>,
 }
 
@@ -61,14 +61,14 @@ impl Perftest {
         self.messages(self.options, iterations)
     }
 
-    /// Of one size: perftest spends half a second on each, most of it on the processor's clock.
+    /// Warms up with one size: perftest spends half a second on each, most of it on the processor's clock.
     pub(super) fn warm_up(&self) -> Commands {
         let iterations = (self.iterations[1] / WARM_UP_PART).max(ITERATIONS_MIN);
         let others = self.options.strip_prefix(ALL_SIZES);
         self.messages(others.unwrap_or(self.options).trim(), iterations)
     }
 
-    /// Of a turn, about: all sizes take their time, a single one does not.
+    /// Seconds of a turn, about: runs of all sizes take long, a single one does not.
     pub(super) fn seconds(&self) -> u64 {
         match (self.options.contains(ALL_SIZES), self.column) {
             (true, Column::Latency) => 14,
@@ -77,7 +77,8 @@ impl Perftest {
         }
     }
 
-    /// GID index 1 is the IPv4 address; `-F` accepts that the processor's clock is not what perftest thinks.
+    /// The commands. GID index 1 is the IPv4 address; `-F` accepts that the processor's clock is not what perftest
+    /// expects.
     fn messages(&self, options: &str, iterations: u32) -> Commands {
         let options = match options {
             "" => String::new(),

@@ -1,7 +1,7 @@
-//! Programs that print their figures in so many words: `figure SIZE VALUE UNIT mean MEAN`, a line each,
-//! VALUE in the cell's unit; UNIT and MEAN may be missing.
+//! Programs that print their figures as such: `figure SIZE VALUE UNIT mean MEAN`, one a line, with VALUE in the cell's
+//! unit; UNIT and MEAN may be missing.
 //!
-//! They check their results themselves and end with another status than 0 when one is wrong.
+//! They check their results themselves and exit with a status other than 0 when one is wrong.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -11,17 +11,17 @@ use crate::cell::Setting;
 use crate::plan::Scale;
 use crate::programs::Own;
 
-/// Seconds of an emulated processor.
+/// Seconds of mpirun's start in a guest, on an emulated processor.
 const START_IN_GUEST: u64 = 5;
 
-/// What a program prints.
+/// The form of a program's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reads {
     /// Lines of figures.
     Lines,
-    /// A line of JSON with `seconds`, whose figure is called so.
+    /// A line of JSON with `seconds`, and the name of that figure.
     Seconds(&'static str),
-    /// icoFoam's log, whose figure is called so.
+    /// icoFoam's log, and the name of its figure.
     Cavity(&'static str),
     /// NetPIPE's table.
     NetPipe(NetPipe),
@@ -30,19 +30,19 @@ pub enum Reads {
 /// A program of `programs/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plain {
-    /// On side a; empty where mpirun starts both.
+    /// Command on side a; empty where mpirun starts both.
     pub server: String,
-    /// In a full run and in a short one.
+    /// Command on side b, in a full run and in a short one.
     pub client: [String; 2],
-    /// Which.
+    /// The program.
     pub own: Own,
     /// How its output is read.
     pub reads: Reads,
-    /// A program that must be there, and Debian's package of it.
+    /// A program that must be installed, and Debian's package of it.
     pub needs: (&'static str, &'static str),
-    /// Seconds that it takes between processes, about.
+    /// Seconds of a turn between processes, about.
     pub seconds: u64,
-    /// Seconds that it may take.
+    /// Longest time in seconds.
     pub limit: u64,
 }
 
@@ -54,7 +54,7 @@ impl Plain {
         }
     }
 
-    /// Of a turn, about: beside what is measured, mpirun's start in each guest.
+    /// Seconds of a turn, about: the measurement, and mpirun's start in each guest.
     pub(super) fn seconds(&self, setting: Setting) -> u64 {
         self.seconds + START_IN_GUEST * u64::from(setting.guests_in_all())
     }

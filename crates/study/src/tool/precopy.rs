@@ -1,36 +1,36 @@
-//! QEMU's own migration of a guest's memory: how fast it is, and what it costs processors.
+//! QEMU's own migration of a guest's memory: its speed and its processor time.
 //!
-//! The commands are for the reader: a stage does it itself, see `stage/memory.rs`.
+//! The commands are only for readers: a stage migrates itself, see `stage/memory.rs`.
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{Commands, Figure};
 
-/// Of the guest.
+/// Memory of the guest.
 pub const MEMORY_MIB: u64 = 2048;
 
 const PAGES_A_GIB: f64 = 262_144.0;
 
-/// What is told of it.
+/// The figure of a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Told {
     /// Pages a second.
     Pages,
     /// Seconds of the source's QEMU for each GiB sent, without its guest's.
     Source,
-    /// The same of the destination's.
+    /// The same for the destination's QEMU.
     Destination,
-    /// The same of the daemons.
+    /// The same for the daemons.
     Daemon,
 }
 
-/// How the memory goes over a transport.
+/// The way of the memory over a transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryPath {
-    /// QEMU's one stream.
+    /// QEMU's single stream.
     Stream,
-    /// So many beside each other.
+    /// This number of parallel streams.
     Streams(u8),
     /// Relays write it from guest to guest, past both QEMUs.
     Placed,
@@ -41,24 +41,24 @@ pub enum MemoryPath {
 pub struct Precopy {
     /// The figure.
     pub told: Told,
-    /// Of the memory.
+    /// The way of the memory.
     pub way: MemoryPath,
 }
 
-/// What a migration took.
+/// Results of a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Took {
     /// Pages sent.
     pub pages: u64,
-    /// In all.
+    /// Seconds in all.
     pub seconds: f64,
-    /// While the guest stood still.
+    /// Seconds in which the guest stood still.
     pub downtime: f64,
     /// Processor seconds of the source's QEMU without its guest, and of its relay if there is one.
     pub source: f64,
-    /// Of the destination's QEMU, and of its relay.
+    /// Processor seconds of the destination's QEMU, and of its relay.
     pub destination: f64,
-    /// Of the daemons.
+    /// Processor seconds of the daemons.
     pub daemon: f64,
 }
 

@@ -1,4 +1,5 @@
-//! The device-properties check: `ibv_devinfo -v` in a guest beside the published device and what the daemon says.
+//! The device-properties check: compares `ibv_devinfo -v` in a guest with the published device and with the daemon's
+//! view.
 //!
 //! ```text
 //!  hca_id: rocep0s5f1                       {"adapter":{"name":"b","mac":"52:54:00:00:00:02"},
@@ -7,7 +8,7 @@
 //!  52:54:00:00:00:02
 //! ```
 //!
-//! The figure is how many properties agree; one that does not is the failure.
+//! The figure is the number of properties that agree; one that does not is the failure.
 
 use std::net::Ipv6Addr;
 
@@ -67,7 +68,7 @@ pub(super) fn figures(output: &str) -> Result<Vec<Figure>> {
     }])
 }
 
-/// What the daemon says of the adapter whose MAC the guest's card has.
+/// The daemon's description of the adapter that has the MAC of the guest's card.
 fn adapter(output: &str) -> Result<Value> {
     let adapters = output
         .lines()
@@ -88,7 +89,7 @@ fn value<'a>(output: &'a str, name: &str) -> Result<&'a str> {
         .with_context(|| format!("ibv_devinfo printed no {name}"))
 }
 
-/// `GID[  1]:  ::ffff:10.10.0.2, RoCE v2`
+/// Parses lines such as `GID[  1]:  ::ffff:10.10.0.2, RoCE v2`.
 fn gids(output: &str) -> Vec<Ipv6Addr> {
     let lines = output
         .lines()

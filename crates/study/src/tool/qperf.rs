@@ -1,4 +1,4 @@
-//! qperf: `-uu` makes it print ns and bytes/sec.
+//! qperf and its output: `-uu` makes it print ns and bytes/sec.
 
 use anyhow::{Context, Result, bail};
 
@@ -6,14 +6,14 @@ use super::{Commands, Figure};
 use crate::cell::Unit;
 use crate::plan::Scale;
 
-/// One of its tests.
+/// A test of qperf.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Qperf {
-    /// Such as `tcp_lat`.
+    /// Its name, such as `tcp_lat`.
     pub test: &'static str,
-    /// Before the test; `-cm1` makes RoCE queue pairs by `rdma_cm`, without which qperf fills no GRH.
+    /// Options before the test; `-cm1` makes RoCE queue pairs by `rdma_cm`, without which qperf does not fill the GRH.
     pub options: &'static str,
-    /// What the only figure's size is called.
+    /// Name of the only figure's size.
     pub point: &'static str,
 }
 
@@ -42,7 +42,7 @@ impl Qperf {
     }
 }
 
-/// qperf's latency is half of what it times, but for reads.
+/// The figure. qperf's latency is half of the time that it measures, except for reads.
 fn value(unit: Unit, output: &str) -> Result<f64> {
     let (_, figure) = output.split_once('=').context("qperf printed no figure")?;
     let mut words = figure.split_whitespace();

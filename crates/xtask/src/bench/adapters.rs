@@ -1,5 +1,5 @@
-//! What adapters cost that nobody uses: a daemon with ten thousand in its configuration beside one with
-//! none, how long each takes until it is ready and how much memory it has then.
+//! The cost of unused adapters: a daemon with ten thousand in its configuration and one with none, how long each takes
+//! until it is ready and how much memory it then has.
 
 use std::fmt::Write;
 use std::fs;
@@ -18,24 +18,24 @@ use crate::lab::daemon;
 
 const ADAPTERS: u32 = 10_000;
 
-/// Ten times what a slow machine takes.
+/// Ten times as long as a slow machine takes.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
 const PAGE_BYTES: u64 = 4096;
 
-/// A daemon with so many adapters, or the difference between two.
+/// The start of a daemon with a number of adapters, or the difference between two starts.
 #[derive(Clone, Copy)]
 struct Start {
     seconds: f64,
     bytes: f64,
 }
 
-/// Ends its daemon.
+/// A running daemon, ended when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has nothing to save, and a failure means that it is gone already.
+        // The daemon has nothing to save, and a failure means that it is gone already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -84,7 +84,7 @@ fn median(values: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-/// Starts a daemon, waits until it says that it is ready, and ends it.
+/// Starts a daemon, waits until it reports that it is ready, and ends it.
 fn start(program: &Path, adapters: u32) -> Result<Start> {
     let folder = tempfile::tempdir()?;
     let config = folder.path().join("vrdmad.toml");

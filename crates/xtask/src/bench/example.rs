@@ -1,7 +1,7 @@
-//! Benchmarks that are examples of the driver's room, device and driver in one process.
+//! Benchmarks that are examples of the crate `driver`, with device and driver in one process.
 //!
-//! An example prints JSON: `results`, each with `name`, `unit` and `median`, and a `target` for all or for
-//! some of them.
+//! An example prints JSON: `results`, each with `name`, `unit` and `median`, and a `target` for all or for some of
+//! them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ use super::Measured;
 use super::finding::{Finding, Target};
 use crate::cargo;
 
-/// An example, and on which side of its target it should be.
+/// An example, and the kind of its targets.
 pub(super) struct Example {
     name: &'static str,
     target: fn(f64) -> Target,
@@ -70,13 +70,13 @@ pub(super) fn run(example: &Example) -> Result<Measured> {
     })
 }
 
-/// Builds an example: its program.
+/// Builds an example and returns its program.
 pub(super) fn built(example: &str) -> Result<PathBuf> {
     built_with(&[], &crate::library::target_folder()?, example)
 }
 
-/// The same with other settings of cargo's, in a folder of its own. With the features of the whole workspace, for which
-/// most is built already.
+/// The same with other settings of cargo, in a separate target folder. With the features of the whole workspace, for
+/// which most crates are built already.
 pub(super) fn built_with(settings: &[&str], folder: &Path, example: &str) -> Result<PathBuf> {
     let mut build = cargo::command();
     build
@@ -91,7 +91,7 @@ pub(super) fn built_with(settings: &[&str], folder: &Path, example: &str) -> Res
     Ok(folder.join("release/examples").join(example))
 }
 
-/// What an example prints.
+/// Runs an example and returns its output.
 pub(super) fn output(example: &str) -> Result<Vec<u8>> {
     let program = built(example)?;
     let output = Command::new(&program)

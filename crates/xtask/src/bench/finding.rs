@@ -4,7 +4,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
-/// The house plan's word on a value.
+/// The house plan's target for a value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Target {
@@ -13,13 +13,13 @@ pub(super) enum Target {
     Below(f64),
 }
 
-/// One value.
+/// A measured value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Finding {
     pub(super) what: String,
     pub(super) value: f64,
     pub(super) unit: String,
-    /// `None` where the plan asks for nothing.
+    /// `None` where the plan has no target.
     pub(super) target: Option<Target>,
     pub(super) met: Option<bool>,
 }
@@ -55,7 +55,7 @@ impl Target {
     }
 }
 
-/// The table for a person.
+/// The table of findings.
 pub(super) fn render(findings: &[Finding]) -> Table {
     let mut table = Table::new();
     table
@@ -81,7 +81,7 @@ fn row(finding: &Finding) -> [String; 5] {
     ]
 }
 
-/// Three digits, which are all that such a run can tell; millions by name.
+/// Formats three digits, which is all that such a run can tell; millions with an M.
 fn number(value: f64) -> String {
     match value {
         1e6.. => format!("{:.2} M", value / 1e6),

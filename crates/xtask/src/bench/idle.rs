@@ -1,8 +1,8 @@
-//! What a daemon costs while its guests do nothing.
+//! The processor time of a daemon while its guests do nothing.
 //!
-//! Two guests are booted and their drivers probed. First no program uses RDMA, and the shard may block.
-//! Then one in each guest holds a completion queue and a queue pair and waits for a connection, so its
-//! doorbell page has to be looked at now and then.
+//! Two guests are booted and their drivers probed. First no program uses RDMA, and the shard may block. Then one
+//! program in each guest holds a completion queue and a queue pair and waits for a connection, so that its doorbell
+//! page has to be read now and then.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use crate::lab::daemon;
 
 const WATCHED: Duration = Duration::from_secs(20);
 
-/// What both guests still have to do after their boot has nothing to do with being idle.
+/// Time for the guests to finish their boot, which has nothing to do with being idle.
 const SETTLING: Duration = Duration::from_secs(5);
 
 /// In percent of one core.
@@ -70,7 +70,7 @@ fn program(pair: &Pair, side: Side) -> Result<Running> {
     Ok(running)
 }
 
-/// Percent of one core that the process takes.
+/// Percent of one core that the process uses.
 fn watched(steps: &Steps, what: &str, process: u32) -> Result<f64> {
     let step = steps.start(&format!("watch the daemon: {what}"));
     sleep(SETTLING);

@@ -1,5 +1,5 @@
-//! Instructions that a shard and a driver take for a 64-byte WRITE or READ within a host, counted by valgrind: they do
-//! not depend on what else the machine does.
+//! Instructions that a shard and a driver execute for a 64-byte WRITE or READ within a host, counted by valgrind: they
+//! do not depend on the load of the machine.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,10 +14,10 @@ use super::finding::{Finding, Target};
 /// WRITEs of a batch of the example.
 const BATCH: u64 = 32;
 
-/// Batches of two runs: what both do besides is not counted.
+/// Batches of two runs: their difference leaves out what both do besides.
 const RUNS: [u64; 2] = [100, 1100];
 
-/// What is counted.
+/// The name of what is counted.
 pub(super) const WHAT: &str = "a local 64-byte WRITE, driver included";
 
 const WHAT_OF_READS: &str = "a local 64-byte READ, driver included";
@@ -45,12 +45,12 @@ pub(super) fn run() -> Result<Measured> {
     })
 }
 
-/// Of the example `shard_rate`, however it was built.
+/// Instructions of a WRITE in the example `shard_rate`, however it was built.
 pub(super) fn of_a_write(program: &Path) -> Result<f64> {
     Ok(of_batches(program, &[])?.each(BATCH))
 }
 
-/// Of WRITEs, or of what `kind` asks for.
+/// Counts batches of WRITEs, or of the operation that `kind` selects.
 fn of_batches(program: &Path, kind: &[&str]) -> Result<Counts> {
     Counts::of(RUNS, |batches| {
         let mut command = Command::new(program);
@@ -59,7 +59,7 @@ fn of_batches(program: &Path, kind: &[&str]) -> Result<Counts> {
     })
 }
 
-/// Instructions of two runs of different lengths.
+/// Instructions counted in two runs of different lengths.
 pub(super) struct Counts {
     runs: [u64; 2],
     counted: [u64; 2],
@@ -73,7 +73,7 @@ impl Counts {
         })
     }
 
-    /// Of one of what a run does `batch` times in each of its steps.
+    /// Instructions of one operation, of which a run does `batch` in each of its steps.
     pub(super) fn each(&self, batch: u64) -> f64 {
         let done = (self.runs[1] - self.runs[0]) * batch;
         (self.counted[1] as f64 - self.counted[0] as f64) / done as f64

@@ -1,4 +1,4 @@
-//! What it costs that a keeper has a worker's state: two programs beside a daemon that has one, and beside one without.
+//! The cost of keeping a worker's state with a keeper: two programs on a daemon with a keeper, and on one without.
 //!
 //! ```text
 //!   each repetition:  supervise = false ── ib_write_bw 64 B, ib_send_bw 64 B, ib_write_lat 2 B
@@ -20,7 +20,7 @@ use super::{Arguments, Measured};
 use crate::demo::Measure;
 use crate::demo::perftest;
 
-/// A program of both sides.
+/// A perftest program for both sides.
 struct Program {
     cell: &'static str,
     command: &'static str,
@@ -48,10 +48,10 @@ const PROGRAMS: [Program; 3] = [
 const ALONE: &str = "without a keeper";
 const KEPT: &str = "with a keeper";
 
-/// Of the rate without a keeper.
+/// Target as a part of the rate without a keeper.
 const RATE: Target = Target::AtLeast(0.95);
 
-/// More time for a message, in nanoseconds.
+/// Target for the additional time of a message, in nanoseconds.
 const COST: Target = Target::Below(100.0);
 
 pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
@@ -85,7 +85,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
             )
         };
         findings.extend(match program.measure {
-            // Thousands a second, so milliseconds for one.
+            // The rates are in thousands a second, so their inverses are milliseconds.
             Measure::Messages => vec![
                 finding("with a keeper / without", kept / alone, "times", RATE),
                 finding(

@@ -1,4 +1,4 @@
-//! Latency of two programs beside a thousand adapters: that nobody has opened, and that a program holds, with a
+//! Latency of two programs beside a thousand adapters that are not open, or that a program holds open, with a
 //! completion queue and a queue pair each, and never uses.
 //!
 //! ```text
@@ -34,7 +34,7 @@ const PROGRAM: &str = "ib_write_lat -n 50000 -x 1 -F";
 
 const TARGET: Target = Target::Below(1.1);
 
-/// What there is beside the two programs.
+/// What the daemon has besides the two programs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
     Nothing,
@@ -54,7 +54,7 @@ impl Beside {
     }
 }
 
-/// What every measurement needs.
+/// The programs and hosts that each measurement needs.
 struct Tools {
     ground: Ground,
     hold: PathBuf,
@@ -68,12 +68,12 @@ impl Tools {
     }
 }
 
-/// Holds adapters until it is dropped.
+/// Holds adapters open until it is dropped.
 struct Holder(Child);
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        // It has nothing to save, and a failure means that it is gone already.
+        // The program has nothing to save, and a failure means that it is gone already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -154,11 +154,11 @@ fn idle(number: u32) -> Adapter {
     }
 }
 
-/// A program that has opened them all.
+/// Starts a program that has opened all of the adapters.
 fn hold(tools: &Tools, run_dir: &Path) -> Result<Holder> {
     let ground = &tools.ground;
     let preload = preload(ground.wire.host(Side::A), Side::A, run_dir, &ground.library);
-    // Without an adapter of its own it sees all that there are, in the order of the configuration.
+    // Without an adapter of its own the program sees all adapters, in the order of the configuration.
     let mut program = Command::new("env");
     program.args(["-u", vrdma_api::paths::ADAPTER_VARIABLE]);
     program.arg(&tools.hold).arg(IDLE.to_string());

@@ -1,11 +1,11 @@
-//! RDMA between two processes of one host, beside the kernel's own ways and what all of them are made of.
+//! RDMA between two processes of one host, compared with the kernel's own ways and the basic costs of all of them.
 //!
 //! ```text
 //!   each repetition: perftest on two process adapters, its latencies also where the daemon has a core for
 //!                    itself, there with both ends in one thread, UCX over shared memory, floors (crates/memory)
 //! ```
 //!
-//! Repetitions are the outer loop, so that a machine that gets slower does so for all of them.
+//! Repetitions are the outer loop, so that a machine that gets slower does so for all ways.
 
 mod findings;
 mod one_thread;
@@ -31,7 +31,7 @@ use findings::findings;
 use one_thread::OneThread;
 use pinned::Pinned;
 
-/// Twenty times what the slowest takes.
+/// Twenty times as long as the slowest takes.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) const LATENCY: &str = "latency, 2 B";
@@ -40,7 +40,7 @@ const TINY_BYTES: f64 = 64.0;
 const SHORT: &str = "bandwidth, 4 KiB";
 pub(super) const SMALL: &str = "bandwidth, 64 KiB";
 pub(super) const LARGE: &str = "bandwidth, 1 MiB";
-/// More than a core's own cache holds.
+/// Longer than a core's own cache.
 const UNCACHED: &str = "bandwidth, 64 MiB";
 
 const WRITE: &str = "ib_write_lat";
@@ -100,17 +100,17 @@ const UCX: &[(&str, &str)] = &[
 const UCX_SERVER: &str = "UCX_TLS=shm,self ucx_perftest";
 const UCX_NAME: &str = "UCX over shared memory";
 
-/// The program of that name, which measures what the other ways are made of.
+/// The name of the program that measures the basic costs of the other ways.
 const FLOORS: &str = "floors";
 
-/// What one run told.
+/// The figures of one run.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Told {
     pub(super) cell: String,
     pub(super) name: String,
     pub(super) unit: String,
     pub(super) typical: f64,
-    /// Of latencies.
+    /// For latencies.
     pub(super) p99: Option<f64>,
     pub(super) p999: Option<f64>,
 }
@@ -136,7 +136,7 @@ pub(super) fn rows() -> Vec<String> {
     rows
 }
 
-/// What the ways are measured in; a place that no chosen way needs is not set up.
+/// The hosts that the ways are measured on; one that no chosen way needs is not set up.
 struct Bench<'a> {
     only: &'a Only,
     hosts: Hosts,
@@ -163,7 +163,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Each way once.
+    /// Measures each way once.
     fn repeat(&self) -> Result<Vec<Told>> {
         let mut told = Vec::new();
         for cell in PERFTEST.iter().filter(|cell| self.only.means(cell.1)) {
@@ -210,7 +210,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
     })
 }
 
-/// Whether that is what the figure is about.
+/// Whether a row measures the wait for the daemon, which is what the figure is about.
 fn waits_for_daemon((cell, name, _): &&(&str, &str, &str)) -> bool {
     *cell == LATENCY && *name != INITIATOR
 }
@@ -244,7 +244,7 @@ pub(super) fn perftest(
     })
 }
 
-/// Both sides where one network is: UCX takes shared memory only between neighbours.
+/// Runs UCX with both sides in one network: it uses shared memory only between neighbours.
 fn ucx(hosts: &Hosts, &(cell, options): &(&str, &str)) -> Result<Told> {
     let [here, _] = hosts.processes();
     let client = format!("{UCX_SERVER} $A {options}");
@@ -253,7 +253,7 @@ fn ucx(hosts: &Hosts, &(cell, options): &(&str, &str)) -> Result<Told> {
         .lines()
         .find(|line| line.trim_start().starts_with("Final:"));
     let words: Vec<&str> = line.unwrap_or_default().split_whitespace().collect();
-    // Iterations, three latencies, then bandwidths of the last moment and of all.
+    // Columns: iterations, three latencies, then bandwidths of the last moment and of the whole run.
     let is_latency = cell == LATENCY;
     let column = if is_latency { 2 } else { 6 };
     let value = words.get(column).and_then(|word| word.parse::<f64>().ok());

@@ -6,7 +6,7 @@ use std::{fs, io};
 
 use anyhow::{Context, Result};
 
-/// Of all threads, in nanoseconds: `/proc/PID/stat` counts in hundredths of a second.
+/// Processor time of all threads, in nanoseconds: `/proc/PID/stat` counts in hundredths of a second.
 pub(super) fn processor_time(process: u32) -> Result<Duration> {
     let tasks = Path::new("/proc").join(process.to_string()).join("task");
     let threads = fs::read_dir(&tasks).context("the daemon has ended")?;

@@ -1,4 +1,4 @@
-//! What it costs to keep others out: each figure with a protection and without it, in turns.
+//! The cost of protections: each figure with a protection and without it, in turns.
 //!
 //! ```text
 //!   sandbox          programs of this host, over a daemon that gave up its rights and one that has them
@@ -29,7 +29,7 @@ const KEY: &str = "key";
 const OVERFLOW: &str = "overflow checks";
 const INTERRUPTS: &str = "interrupts";
 
-/// Cell and program. Memory that is not adopted is reached by system calls, which is what a filter of them costs.
+/// Cell and program. Memory that is not adopted is reached by system calls, whose filter is what costs here.
 type Cell = (&'static str, &'static str);
 
 const SANDBOX_CELLS: &[Cell] = &[
@@ -46,11 +46,11 @@ const KEY_CELLS: &[Cell] = &[
     (LARGE, "ib_write_bw -s 1048576 -D 3 -f 1"),
 ];
 
-/// The room between the example's others that has checks as it is shipped.
+/// Switches off the checks of the one room with checks that the example passes through, as shipped.
 const UNCHECKED: &str = "profile.release.package.vrdma-switch.overflow-checks=false";
 const CHECKED: &str = "profile.release.overflow-checks=true";
 
-/// Interrupts of two runs.
+/// Interrupts in each of the two runs.
 const RAISED: [u64; 2] = [1_000, 101_000];
 
 pub(super) fn rows() -> Vec<String> {
@@ -96,7 +96,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
     })
 }
 
-/// Repetitions are the outer loop, so that a machine that gets slower does so for both.
+/// Measures both ways in turns. Repetitions are the outer loop, so that a machine that gets slower does so for both.
 fn compare(
     ways: &[(&str, Pair); 2],
     cells: &[Cell],
@@ -125,7 +125,7 @@ fn name(program: &str, way: &str) -> String {
     format!("{program}: {way}")
 }
 
-/// Of each cell the typical figure with the protection in parts of that without it.
+/// For each cell, the typical figure with the protection in percent of that without it.
 fn costs(lines: &[Line], [with, without]: [&str; 2]) -> Vec<Finding> {
     let typical = |cell: &str, name: String| {
         let found = lines

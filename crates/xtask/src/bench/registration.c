@@ -1,5 +1,5 @@
-/* registration DEVICE BYTES TIMES: registers new, touched memory of this length again and again, and prints the
- * middle one of what registering and deregistering took, in microseconds. */
+/* registration DEVICE BYTES TIMES: registers new, touched memory of this length repeatedly, and prints the median
+ * times of registering and of deregistering, in microseconds. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

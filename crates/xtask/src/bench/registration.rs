@@ -1,10 +1,10 @@
-//! What registering memory costs: in processes, with their memory moved and without, and in guests, beside rxe.
+//! The cost of registering memory: in processes, with their memory moved or not, and in guests, compared with rxe.
 //!
 //! ```text
 //!   two guests with our adapters ── two guests with rxe ── a process, its memory moved ── one whose memory stays
 //!     each: new memory of 4 KiB, 1 MiB and 1 GiB, touched, registered, deregistered
 //! ```
-//! Guests are compared with guests: what they do on emulated processors says nothing beside a process.
+//! Guests are compared with guests: figures on emulated processors cannot be compared with those of a process.
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +30,7 @@ struct Size {
     registered: &'static str,
     deregistered: &'static str,
     bytes: u64,
-    /// In one run, of which it tells the middle one.
+    /// Repetitions in one run, which reports the median.
     times: u32,
 }
 
@@ -65,10 +65,10 @@ const PROCESSES: [(&str, &str); 2] = [
     ("process, --no-adopt", "VRDMA_ADOPT=0"),
 ];
 
-/// Our library's only device.
+/// The only device of our library.
 const DEVICE: &str = "vrdma0";
 
-/// Where a guest has the program.
+/// The program's path in a guest.
 const IN_GUEST: &str = "/tmp/registration";
 
 pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
@@ -158,7 +158,7 @@ fn in_processes(program: &Path, repetitions: u32, told: &mut Vec<Told>) -> Resul
     Ok(())
 }
 
-/// What the program printed.
+/// Parses what the program printed.
 fn parsed(name: &str, size: &Size, text: &str) -> Result<Vec<Told>> {
     let cells = [size.registered, size.deregistered].into_iter();
     let told = cells.zip(text.split_whitespace()).map(|(cell, word)| {

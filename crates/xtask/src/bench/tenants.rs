@@ -20,7 +20,7 @@ use super::process::table;
 use super::{Arguments, Measured};
 use host::Tools;
 
-/// All of `neighbour`: each is measured beside the others.
+/// The name for all rows of `neighbour`: each is measured relative to others.
 const NEIGHBOUR: &str = "neighbour";
 
 pub(super) fn rows() -> Vec<String> {

@@ -14,10 +14,10 @@ use vrdma_lab::wire::{WireConfig, WiredHosts};
 
 use crate::programs::{adapter, library, preload};
 
-/// Twenty times what the slowest takes.
+/// Twenty times as long as the slowest takes.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 
-/// What every measurement needs.
+/// The programs and hosts that each measurement needs.
 pub(super) struct Ground {
     pub(super) daemon: PathBuf,
     pub(super) library: PathBuf,
@@ -36,12 +36,12 @@ impl Ground {
         })
     }
 
-    /// The adapters of the two.
+    /// The adapters of the two programs.
     pub(super) fn adapters() -> Vec<Adapter> {
         vec![adapter(Side::A), adapter(Side::B)]
     }
 
-    /// What a program's client prints beside a daemon with that folder.
+    /// Runs a program on a daemon with that folder and returns what its client prints.
     pub(super) fn run(&self, run_dir: &Path, program: &str) -> Result<String> {
         let outputs = tempfile::tempdir_in(self.folder.path())?;
         let place = |side: Side| {

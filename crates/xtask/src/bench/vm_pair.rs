@@ -19,7 +19,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
     })
 }
 
-/// How many times as good as rxe and as TCP the plan wants a row to be.
+/// The ratios to rxe and to TCP that the plan wants for a row.
 fn targets(row: &Comparison) -> [Option<Target>; 2] {
     let at_least = |ratios: [f64; 2]| ratios.map(|ratio| Some(Target::AtLeast(ratio)));
     if row.is_bandwidth() {

@@ -48,7 +48,7 @@ const PROCESS_PAIRS: &[(&str, Uplink)] = &[
     ("vrdma processes, tunnel with a key", Uplink::Sealed),
 ];
 
-/// Of the goodput rows; none is the first cells' business.
+/// Losses of the goodput rows; the other cells have none.
 const LOSSES: &[&str] = &["0.1%", "1%", "5%"];
 
 /// Names of all contenders.
@@ -64,7 +64,7 @@ pub(super) fn rows() -> Vec<String> {
         .collect()
 }
 
-/// Name of the guests whose wire loses so much.
+/// Name of the guests whose wire has this loss.
 fn lossy(loss: &str) -> String {
     format!("{loss} loss")
 }
@@ -117,7 +117,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Figures of one pair; a pair that does not start is a figure that failed.
+    /// Figures of one pair; a pair that does not start is reported as a failed figure.
     fn with_pair(
         &self,
         name: &str,

@@ -1,6 +1,6 @@
-//! Rooms without std, by compilation: with one of them and without its default features, a crate is checked that
-//! brings a panic handler of its own. Std has one too, so wherever a room or what it uses ties to std there are two,
-//! which the compiler refuses, naming who brought std.
+//! Checks by compilation that rooms work without std: a crate that uses the room without its default features brings a
+//! panic handler of its own. Std has one too, so if the room or a dependency of it links std there are two. The
+//! compiler refuses that, and names the crate that brought std.
 //!
 //! This needs nothing but the compiler at hand: neither a bare target nor a download of one.
 
@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use super::layers::without_std;
 use super::{Finding, Location, Tree};
 
-/// Below the folder of build results; one for all, so that what rooms share is compiled once.
+/// The folder below that of build results; one for all rooms, so that what they share is compiled once.
 const FOLDER: &str = "target/check";
 
 pub(super) fn findings(tree: &Tree) -> Result<Vec<Finding>> {
@@ -28,7 +28,7 @@ pub(super) fn findings(tree: &Tree) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// What the compiler says against a room with such features, in one line.
+/// The compiler's errors about a room with such features, in one line.
 fn refusal(tree: &Tree, room: &str, features: &str) -> Result<Option<String>> {
     let folder = tree.root.join(FOLDER).join(room);
     write_crate(tree, &folder, room, features)?;
@@ -59,12 +59,12 @@ fn write_crate(tree: &Tree, folder: &Path, room: &str, features: &str) -> Result
     fs::create_dir_all(folder.join("src"))?;
     fs::write(folder.join("Cargo.toml"), manifest)?;
     fs::write(folder.join("src/lib.rs"), source)?;
-    // The versions that the checkout uses: they are at hand.
+    // The versions that the checkout uses, since they are already downloaded.
     fs::copy(tree.root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
     Ok(())
 }
 
-/// Errors, and the notes that say where std comes from.
+/// Joins errors, and the notes that tell where std comes from.
 fn in_one_line(words: &str) -> String {
     let is_told = |line: &&str| {
         line.starts_with("error") || line.contains("first defined in") || line.contains("-->")

@@ -1,4 +1,4 @@
-//! Bodies of commits: why, and how it was checked. Where no history is at hand, nothing can be said.
+//! Bodies of commits: the reason, and how it was checked. Without a history, nothing is reported.
 
 use std::process::Command;
 
@@ -22,7 +22,7 @@ pub(super) fn findings(tree: &Tree) -> Result<Vec<Finding>> {
     Ok(log.split('\u{1}').filter_map(judge).collect())
 }
 
-/// A commit as hash, subject and body.
+/// Judges a commit, given as hash, subject and body.
 fn judge(commit: &str) -> Option<Finding> {
     let mut parts = commit.trim_start().splitn(3, '\0');
     let (hash, subject, body) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,5 +1,5 @@
-//! Doc comments, private ones too, as rustdoc reads them: each of its warnings is a finding, but for public items that
-//! link to private ones, which readers of the sources can follow.
+//! Doc comments, private ones too, as rustdoc reads them: each of its warnings is a finding, except for public items
+//! that link to private ones, which readers of the sources can follow.
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -7,10 +7,10 @@ use serde::Deserialize;
 use super::{Finding, Location, Tree};
 use crate::cargo;
 
-/// What resolves only in documentation of private items, such as this.
+/// The lint about links that resolve only in documentation of private items, such as this one.
 const TO_PRIVATE: &str = "rustdoc::private_intra_doc_links";
 
-/// A line of cargo's that is a warning or an error.
+/// A line of cargo's output that is a warning or an error.
 #[derive(Deserialize)]
 struct Line {
     message: Message,
@@ -56,7 +56,7 @@ pub(super) fn findings(tree: &Tree) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// A file that is in several crates is told of once.
+/// Reads the findings; a file that is in several crates is reported once.
 fn read(messages: &str) -> Vec<Finding> {
     let mut findings: Vec<Finding> = messages.lines().filter_map(finding).collect();
     findings.sort();

@@ -1,14 +1,14 @@
-//! Each format that is saved has a file of what its version of today saves, which a test of the room loads.
+//! Each saved format has a file as its present version saves it, which a test of the room loads.
 
 use anyhow::{Context, Result};
 
 use super::{Finding, Location, Tree};
 
-/// Where a version is, and the file that there has to be for it.
+/// The place of a version, and the file that must exist for it.
 struct Format {
     source: &'static str,
     constant: &'static str,
-    /// With `{}` for the version.
+    /// The file's path, with `{}` for the version.
     file: &'static str,
 }
 

@@ -1,7 +1,7 @@
-//! Rooms: each uses only the rooms that the house plan allows, and those that forbid `unsafe` say so.
+//! Rooms: each uses only the rooms that the house plan allows, and those that forbid `unsafe` declare it.
 //!
-//! The table is the plan of ARCHITECTURE.md; a room that is missing from it is a finding. So is what is allowed and
-//! not used: a row, or a line of Cargo.toml, that nothing needs.
+//! The table is the plan of ARCHITECTURE.md; a room that is missing from it is a finding. So is a row, or a line of
+//! Cargo.toml, that allows a room that is not used.
 
 mod unused;
 
@@ -20,14 +20,14 @@ struct Room {
     kind: Kind,
 }
 
-/// What a room may be made of.
+/// Restrictions of a room.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Neither std nor `unsafe`.
     Bare,
     /// No `unsafe`.
     Safe,
-    /// `unsafe`, or nothing is said.
+    /// `unsafe`, or nothing is declared.
     Any,
 }
 
@@ -202,7 +202,7 @@ pub(super) fn without_std() -> impl Iterator<Item = &'static str> {
     bare.map(|room| room.name)
 }
 
-/// Of every package of the workspace.
+/// Checks each package of the workspace.
 pub(super) fn findings(tree: &Tree) -> Result<Vec<Finding>> {
     let metadata = metadata(tree)?;
     let mut findings = Vec::new();
@@ -270,7 +270,7 @@ impl Manifest {
         })
     }
 
-    /// Where a room is named.
+    /// The line that names a room.
     fn line_of(&self, used: &str) -> Location {
         let name = format!("vrdma-{used}");
         let is_named = |line: &str| {
@@ -301,7 +301,7 @@ fn check_room(room: &Room, package: &Value, manifest: &Manifest) -> Vec<Finding>
     findings
 }
 
-/// Dev-dependencies may reach up: a test brings its own world.
+/// Rooms that a package uses. Dev-dependencies may go up the layers: tests use what they need.
 fn used_rooms(package: &Value) -> impl Iterator<Item = &str> {
     package["dependencies"]
         .as_array()

@@ -1,4 +1,4 @@
-//! Relative links of Markdown files: to files of the checkout, and to headings.
+//! Checks relative links of Markdown files: to files of the checkout, and to headings.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -39,7 +39,7 @@ fn links(text: &str) -> Vec<Link> {
     links
 }
 
-/// What is wrong with a link, if anything. Those to elsewhere are not followed.
+/// Describes what is wrong with a link, if anything. Links to other places are not followed.
 fn judge(tree: &Tree, file: &str, to: &str) -> Result<Option<String>> {
     if to.contains("://") || to.starts_with("mailto:") {
         return Ok(None);
@@ -66,7 +66,7 @@ fn judge(tree: &Tree, file: &str, to: &str) -> Result<Option<String>> {
     Ok((!known.contains(heading)).then(sentence))
 }
 
-/// What headings are called in links.
+/// Headings as links name them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     let mut heading: Option<String> = None;
@@ -87,7 +87,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     anchors
 }
 
-/// As forges do it: lower case, blanks as dashes, without other signs.
+/// Converts a heading as forges do: lower case, blanks as dashes, other signs dropped.
 fn slug(heading: &str) -> String {
     let letters = heading.trim().chars().filter_map(|letter| match letter {
         ' ' => Some('-'),

@@ -1,8 +1,8 @@
-//! What the sources may keep of what a rule is against: `crates/xtask/ratchet.toml`, whose numbers only fall.
+//! Old violations of rules that the sources may keep: `crates/xtask/ratchet.toml`, whose numbers only fall.
 //!
-//! A number that rises is a finding. One that falls is told, and `cargo xtask check --ratchet` writes it down, so that
-//! it does not rise again. The program never raises a number; a person who has to does it by hand, with the reason in
-//! the commit.
+//! A number that rises is a finding. One that can fall is reported, and `cargo xtask check --ratchet` writes it down,
+//! so that it does not rise again. The program never raises a number; a person who must does it by hand, with the
+//! reason in the commit.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +19,14 @@ const HEAD: &str = "\
 # `cargo xtask check --ratchet` lowers them to what is there.
 ";
 
-/// Places of one finding that are told; a search finds the rest.
+/// Most places of one finding that are reported; a search finds the rest.
 const PLACES_MAX: usize = 5;
 
 /// A section of the table.
 struct Section {
     rule: Rule,
     name: &'static str,
-    /// What needs no line in the table.
+    /// Largest amount that needs no line in the table.
     limit: usize,
 }
 
@@ -45,7 +45,7 @@ const SECTIONS: &[Section] = &[
 /// Section, key, number.
 type Table = BTreeMap<String, BTreeMap<String, usize>>;
 
-/// What is more than the table allows.
+/// Reports amounts that exceed the table.
 pub(super) fn findings(tree: &Tree) -> Result<Vec<Finding>> {
     let (facts, table) = (tree.facts()?, read(tree)?);
     let fallen = changes(&table, &lowered(&table, facts)).len();
@@ -55,7 +55,7 @@ pub(super) fn findings(tree: &Tree) -> Result<Vec<Finding>> {
     Ok(judge(facts, &table))
 }
 
-/// Writes the table with what is there where that is less.
+/// Writes the table with the present amounts where they are smaller.
 pub(super) fn lower(tree: &Tree) -> Result<()> {
     let table = read(tree)?;
     let lowered = lowered(&table, tree.facts()?);
@@ -96,7 +96,7 @@ impl Section {
         groups
     }
 
-    /// Lines are of one thing, the longest of its name; things are counted.
+    /// Whether the amounts are lengths, of which the longest of a name counts; others are added up.
     fn is_length(&self) -> bool {
         matches!(self.rule, Rule::FunctionLines | Rule::FileLines)
     }
@@ -145,7 +145,7 @@ fn sentence(rule: Rule, key: &str, amount: usize, allowed: usize) -> String {
     }
 }
 
-/// Nothing rises, and what needs no line has none.
+/// The table with lower amounts: nothing rises, and amounts within the limit have no line.
 fn lowered(table: &Table, facts: &[Fact]) -> Table {
     let mut lowered = Table::new();
     for section in SECTIONS {
@@ -163,7 +163,7 @@ fn lowered(table: &Table, facts: &[Fact]) -> Table {
     lowered
 }
 
-/// Each number that is another, in words.
+/// Describes each number that changes.
 fn changes(before: &Table, after: &Table) -> Vec<String> {
     let mut changes = Vec::new();
     for (section, numbers) in before {

@@ -1,7 +1,7 @@
-//! Facts of the sources that a rule is about, each with its place.
+//! Facts about the sources that rules need, each with its place.
 //!
-//! Files are parsed as Rust, so that strings and comments are none of it. What macros make is seen as the words that
-//! are given to them: identifiers and `allow`, but neither functions nor their parameters.
+//! Files are parsed as Rust, so that strings and comments are not counted. Of macros, only the tokens given to them are
+//! seen: identifiers and `allow`, but neither functions nor their parameters.
 
 use std::str::FromStr;
 
@@ -25,21 +25,21 @@ pub(super) enum Rule {
     TupleParameters,
     /// `allow` and `expect` without a reason, by the lint.
     AllowWithoutReason,
-    /// Identifiers with a word that is going, by the word.
+    /// Identifiers that contain a word that is being replaced, by the word.
     Words,
 }
 
-/// One of them.
+/// One occurrence of what a rule counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fact {
     pub(super) rule: Rule,
     pub(super) key: String,
-    /// Lines, or 1 where things are counted.
+    /// Number of lines, or 1 for rules that count occurrences.
     pub(super) amount: usize,
     pub(super) place: Location,
 }
 
-/// Of all sources of the checkout.
+/// Facts of all sources of the checkout.
 pub(super) fn read(tree: &Tree) -> Result<Vec<Fact>> {
     let mut facts = Vec::new();
     for file in tree.files("crates", ".rs")? {
@@ -84,7 +84,7 @@ impl Facts<'_> {
         });
     }
 
-    /// Identifiers and attributes, wherever they are.
+    /// Notes identifiers and attributes, wherever they are.
     fn tokens(&mut self, tokens: TokenStream) {
         // Whether `#` or `#!` came before.
         let mut attribute = false;
@@ -122,7 +122,7 @@ impl Facts<'_> {
         }
     }
 
-    /// `allow(LINTS)` or `expect(LINTS)`, also inside `cfg_attr`.
+    /// Notes `allow(LINTS)` or `expect(LINTS)`, also inside `cfg_attr`.
     fn attribute(&mut self, tokens: TokenStream) {
         let mut before = None;
         for token in tokens {
@@ -139,7 +139,7 @@ impl Facts<'_> {
         }
     }
 
-    /// Lints without a reason among them.
+    /// Notes lints that have no reason among them.
     fn lints(&mut self, tokens: TokenStream) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         let is_reason =

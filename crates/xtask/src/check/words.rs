@@ -1,11 +1,11 @@
-//! Words that are going, and what to say instead: names of this field, one meaning each.
+//! Words that are being replaced, and what to use instead: terms of this field, with one meaning each.
 
 /// A word in names of types (`Door`, also in `DoorPoller`), or of everything else (`own_core`, also in
 /// `wait_for_own_core` and `OWN_CORE`).
 pub(super) struct Word {
     pub(super) text: &'static str,
     pub(super) instead: &'static str,
-    /// Files with this have the word from elsewhere.
+    /// Files that contain this text have the word from elsewhere.
     unless: Option<&'static str>,
 }
 
@@ -47,12 +47,12 @@ pub(super) const WORDS: &[Word] = &[
 ];
 
 impl Word {
-    /// Whether a file is looked through for it.
+    /// Whether a file is searched for the word.
     pub(super) fn is_sought_in(&self, source: &str) -> bool {
         self.unless.is_none_or(|other| !source.contains(other))
     }
 
-    /// Whether an identifier is, or has in it, this word.
+    /// Whether an identifier is this word or contains it.
     pub(super) fn is_in(&self, identifier: &str) -> bool {
         if is_type(self.text) {
             return is_type(identifier) && camel_parts(identifier).any(|part| part == self.text);
@@ -70,7 +70,7 @@ fn is_type(name: &str) -> bool {
     name.starts_with(char::is_uppercase) && name.contains(char::is_lowercase)
 }
 
-/// `DoorPoller` is `Door` and `Poller`.
+/// Splits `DoorPoller` into `Door` and `Poller`.
 fn camel_parts(identifier: &str) -> impl Iterator<Item = &str> {
     let starts = identifier
         .char_indices()

@@ -1,14 +1,14 @@
-//! What is measured, as a table.
+//! The table of measurements.
 
 use serde::Serialize;
 
-/// What a figure says, hence its unit and which end of the scale is good.
+/// The meaning of a figure, which decides its unit and whether more or less is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Measure {
     /// Microseconds a message, one way; less is better.
     OneWay,
-    /// Microseconds there and back; less is better.
+    /// Microseconds of a round trip; less is better.
     RoundTrip,
     /// Megabytes (10^6) a second; more is better.
     Bandwidth,
@@ -30,7 +30,7 @@ impl Measure {
     }
 }
 
-/// One row: a perftest program with its options, for guests a and b alike.
+/// One row: a perftest program with its options, the same for guests a and b.
 #[derive(Debug)]
 pub(super) struct Cell {
     pub(super) title: &'static str,
@@ -38,7 +38,7 @@ pub(super) struct Cell {
     program: &'static str,
     /// Messages of one repetition over vrdma.
     iterations: u32,
-    /// The same over rxe, which takes ten times as long for latency and far more for bandwidth.
+    /// The same over rxe, which takes ten times as long for latency and far longer for bandwidth.
     rxe_iterations: u32,
 }
 
@@ -58,7 +58,7 @@ const fn cell(
     }
 }
 
-/// Bandwidth runs move enough that filling the send queue for the first time is lost in the rest.
+/// Bandwidth runs send enough that filling the send queue for the first time does not matter.
 pub(super) const CELLS: &[Cell] = &[
     cell(
         "write latency, 2 B, polling",
@@ -105,8 +105,8 @@ pub(super) const CELLS: &[Cell] = &[
 ];
 
 impl Cell {
-    /// The server's command; the client's has its address behind it. Index 1 is the GID of the
-    /// IPv4 address; `-F` accepts that the processor's clock is not what perftest thinks.
+    /// The server's command; the client's is the same with the server's address added. Index 1 is the GID of the IPv4
+    /// address; `-F` accepts that the processor's clock is not what perftest expects.
     pub(super) fn command(&self, over_rxe: bool) -> String {
         let iterations = if over_rxe {
             self.rxe_iterations

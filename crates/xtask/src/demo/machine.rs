@@ -1,4 +1,4 @@
-//! What the figures were measured on.
+//! The machine that the figures were measured on.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use vrdma_study::machine::{BUSY_SHARE, Machine as Facts, cores};
 pub(crate) struct Machine {
     #[serde(flatten)]
     pub(crate) facts: Facts,
-    /// Runnable processes before anything of ours ran, averaged over a minute.
+    /// Runnable processes before this program started anything, averaged over a minute.
     load_before: f64,
 }
 
@@ -25,7 +25,7 @@ impl Machine {
     }
 }
 
-/// Tells a person that the figures are not worth much: whoever runs beside a guest delays it.
+/// Warns that the figures are not worth much: other programs delay the guests.
 pub(crate) fn warn_when_busy() {
     let (load, cores) = (load(), cores());
     if load > BUSY_SHARE * cores as f64 {

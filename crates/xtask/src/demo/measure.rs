@@ -13,7 +13,7 @@ use super::cells::{CELLS, Cell, Measure};
 use super::samples::{Figure, Samples};
 use super::{perftest, qperf};
 
-/// Hundred times what a run takes on an idle machine; a hung one is reported, not waited for.
+/// A hundred times as long as a run takes on an idle machine; one that hangs is reported, not waited for.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 
 /// One contender in one cell.
@@ -25,7 +25,7 @@ pub(crate) struct Entry {
     pub(super) outcome: Outcome,
 }
 
-/// What came of it.
+/// The outcome of a contender's cell.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Outcome {
@@ -35,7 +35,7 @@ pub(crate) enum Outcome {
         /// Means of the same repetitions, for latency.
         mean: Option<Samples>,
     },
-    /// Why there are none.
+    /// The reason why there are no figures.
     Failure(String),
 }
 
@@ -47,14 +47,14 @@ pub(crate) struct Comparison {
     pub(super) unit: &'static str,
     pub(super) vrdma: Entry,
     pub(super) rxe: Entry,
-    /// The same for all cells of latency, and for all of bandwidth.
+    /// The same value in all cells of latency, and in all of bandwidth.
     pub(super) tcp: Entry,
-    /// How many times as good vrdma is.
+    /// How many times better vrdma is.
     pub(crate) beside_rxe: Option<f64>,
     pub(crate) beside_tcp: Option<f64>,
 }
 
-/// Measures everything. Failures are entries, since the other cells are worth seeing all the same.
+/// Measures everything. Failures are entries, since the other cells are still worth seeing.
 pub(crate) fn compare(program: &Path, repetitions: u32, steps: &Steps) -> Vec<Comparison> {
     let start = |kind| booted(program, kind, steps);
     let (vrdma, tcp) = {
@@ -95,7 +95,7 @@ fn booted(program: &Path, kind: Kind, steps: &Steps) -> Result<Pair> {
     Ok(pair)
 }
 
-/// A pair, or why there is none.
+/// A pair, or the reason why there is none.
 struct Bench<'a> {
     pair: Result<Pair>,
     repetitions: u32,

@@ -1,4 +1,4 @@
-//! Reads what perftest prints.
+//! Reads perftest's output.
 //!
 //! ```text
 //!  #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]   ...
@@ -12,18 +12,18 @@ use anyhow::{Context, Result};
 use super::cells::Measure;
 use super::samples::Figure;
 
-/// Typical latency is the median, which a scheduler's tick in a few of a thousand does not move.
+/// Column of the typical latency: the median, which a scheduler's tick in a few of a thousand messages does not affect.
 const TYPICAL: usize = 4;
 const MEAN: usize = 5;
-/// Typical, 99 and 99.9 %; the mean and the deviation lie between.
+/// Columns of typical, 99 and 99.9 %; the mean and the deviation are between them.
 const PERCENTILES: [usize; 3] = [TYPICAL, 7, 8];
 const AVERAGE_BANDWIDTH: usize = 3;
-/// In millions a second.
+/// Column of the message rate, in millions a second.
 const MESSAGE_RATE: usize = 4;
 
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 
-/// The figure of one run in the measure's unit.
+/// The figure of one run, in the measure's unit.
 ///
 /// # Errors
 /// When the output holds no row of figures.
@@ -45,7 +45,7 @@ pub(crate) fn figure(measure: Measure, output: &str) -> Result<Figure> {
     })
 }
 
-/// Typical latency, and what 99 and 99.9 % of the messages did not exceed, in microseconds.
+/// Typical latency, and the latency that 99 and 99.9 % of the messages did not exceed, in microseconds.
 ///
 /// # Errors
 /// When the output holds no such row of figures.

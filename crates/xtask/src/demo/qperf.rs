@@ -7,7 +7,7 @@ use super::samples::Figure;
 
 pub(crate) const SERVER: &str = "qperf";
 
-/// The client's command. qperf's latency is one way: half of what it times.
+/// The client's command. qperf's latency is one way: half of the time that it measures.
 pub(crate) fn client(measure: Measure) -> &'static str {
     if measure.is_latency() {
         "qperf $A -uu -t 1 tcp_lat"
@@ -16,11 +16,10 @@ pub(crate) fn client(measure: Measure) -> &'static str {
     }
 }
 
-/// The figure of one run, as microseconds one way (a mean; qperf tells no median) or megabytes
-/// a second.
+/// The figure of one run, as microseconds one way (a mean; qperf prints no median) or megabytes a second.
 ///
 /// # Errors
-/// When the output holds no figure in a unit that is known.
+/// When the output has no figure in a known unit.
 pub(crate) fn figure(output: &str) -> Result<Figure> {
     let (_, figure) = output.split_once('=').context("qperf printed no figure")?;
     let mut words = figure.split_whitespace();

@@ -1,4 +1,4 @@
-//! What one repetition of a measurement told.
+//! The result of one repetition of a measurement.
 
 pub(crate) use vrdma_study::samples::Samples;
 
@@ -6,6 +6,6 @@ pub(crate) use vrdma_study::samples::Samples;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Figure {
     pub(crate) value: f64,
-    /// Beside a typical latency, which stalls do not move, the mean, which they do.
+    /// The mean latency, which stalls affect, unlike the typical one.
     pub(crate) mean: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! The table for a person.
+//! The table of the demo.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ const HEADER: [&str; 6] = [
     "beside TCP",
 ];
 
-/// All rows.
+/// Formats all rows.
 pub(super) fn render(rows: &[Comparison]) -> Table {
     let mut table = Table::new();
     table.load_preset(UTF8_FULL_CONDENSED).set_header(HEADER);
@@ -28,7 +28,7 @@ pub(super) fn render(rows: &[Comparison]) -> Table {
     table
 }
 
-/// How to read it.
+/// The explanation of the table.
 pub(super) fn notes(repetitions: u32) -> String {
     format!(
         "Medians of {repetitions} runs. A latency is perftest's t_typical, the median message of a run, and in \
@@ -40,7 +40,7 @@ pub(super) fn notes(repetitions: u32) -> String {
     )
 }
 
-/// Why entries have no figure, each reason once: guests that do not start fail all their cells.
+/// Reasons why entries have no figure, each once: guests that do not start fail all their cells.
 pub(super) fn failures(rows: &[Comparison]) -> Vec<String> {
     let mut told = BTreeSet::new();
     let failures = rows.iter().flat_map(row_failures);
@@ -87,7 +87,7 @@ fn times(ratio: f64) -> String {
     }
 }
 
-/// Three digits are all that such a run can tell.
+/// Formats three digits, which is all that such a run can tell.
 fn with_unit(measure: Measure, value: f64) -> String {
     match measure {
         Measure::OneWay | Measure::RoundTrip => format!("{} us", three_digits(value)),

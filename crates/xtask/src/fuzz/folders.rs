@@ -1,4 +1,4 @@
-//! Where targets, inputs and results are.
+//! The folders of targets, inputs and results.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 pub(super) struct Folders {
     /// `crates/fuzz`
     source: PathBuf,
-    /// Of what is built and found, below cargo's.
+    /// The folder of what is built and found, below cargo's target folder.
     pub(super) results: PathBuf,
 }
 
@@ -28,12 +28,13 @@ impl Folders {
         Ok(files.iter().filter_map(name).collect())
     }
 
-    /// The inputs that the repository keeps of a target.
+    /// The inputs of a target that the repository keeps.
     pub(super) fn corpus(&self, target: &str) -> PathBuf {
         self.source.join("corpus").join(target)
     }
 
-    /// Where a run of a target starts, the folder that it writes to first. All of them are there afterwards.
+    /// The folders with the inputs that a run of a target starts from, first the one that it writes to. All of them
+    /// exist afterwards.
     pub(super) fn inputs(&self, target: &str) -> Result<Vec<PathBuf>> {
         let kept = [self.corpus(target), self.source.join("found").join(target)];
         let mut inputs = vec![made(self.results.join("corpus").join(target))?];
@@ -41,12 +42,12 @@ impl Folders {
         Ok(inputs)
     }
 
-    /// Where inputs go that a target fails.
+    /// The folder for inputs that make a target fail.
     pub(super) fn found(&self, target: &str) -> Result<PathBuf> {
         made(self.results.join("found").join(target))
     }
 
-    /// An empty folder for the smallest corpus.
+    /// Makes an empty folder for the smallest corpus.
     pub(super) fn minimal(&self, target: &str) -> Result<PathBuf> {
         let folder = self.results.join("minimal").join(target);
         if folder.is_dir() {
@@ -57,7 +58,7 @@ impl Folders {
     }
 }
 
-/// The files of a folder, in order.
+/// The files of a folder, sorted.
 pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = folder.read_dir();
     let entries = entries.with_context(|| format!("reading {}", folder.display()))?;

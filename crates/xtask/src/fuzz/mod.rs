@@ -8,7 +8,7 @@
 //!   target/fuzz/executions.json ◄── how many they were ──┘   all runs together
 //! ```
 //! The programs are built on stable Rust: the flags are those of cargo-fuzz, and the runtime comes with the crate
-//! `libfuzzer-sys`. What a target may be fed and what it asserts is known to `crates/fuzz` alone.
+//! `libfuzzer-sys`. Only `crates/fuzz` knows what a target may be fed and what it asserts.
 
 mod folders;
 mod program;
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     /// Only this target, or one of several
     #[arg(long = "target", value_name = "NAME")]
     targets: Vec<String>,
-    /// How long all of it takes, without building [default: 60]
+    /// How long all targets together take, without building [default: 60]
     #[arg(long, value_name = "N", conflicts_with = "hours")]
     seconds: Option<u32>,
     /// The same in hours
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     /// Targets that run at the same time [default: one for each processor]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
-    /// Put the smallest inputs that reach as much into crates/fuzz/corpus
+    /// Put the smallest inputs that reach as much code into crates/fuzz/corpus
     #[arg(long)]
     keep: bool,
     /// Print the figures as JSON
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// How long without a word.
+/// Time without an option.
 const DEFAULT: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -100,14 +100,14 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-/// The time of one target, so that all of them take `all` on so many jobs.
+/// The time of one target, so that all of them take `all` with this number of jobs.
 fn share(all: Duration, targets: usize, jobs: usize) -> Duration {
     let each = all.mul_f64(jobs as f64 / targets as f64);
-    // libFuzzer counts seconds, and takes none for no limit.
+    // libFuzzer counts seconds, and takes 0 as no limit.
     Duration::from_secs(each.as_secs().max(1))
 }
 
-/// The targets that are meant, in the order of all; without a wish, all.
+/// The requested targets, in the order of all; all if none is requested.
 fn chosen(all: &[String], wished: &[String]) -> Result<Vec<String>> {
     if let Some(unknown) = wished.iter().find(|name| !all.contains(name)) {
         bail!(

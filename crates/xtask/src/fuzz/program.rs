@@ -1,4 +1,4 @@
-//! The programs: one a target, built with coverage counters, which ordinary builds must not have.
+//! The programs: one for each target, built with coverage counters, which ordinary builds must not have.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,13 +8,13 @@ use anyhow::{Context, Result, ensure};
 use super::folders::Folders;
 use crate::cargo;
 
-/// A target that is built.
+/// The program of a target.
 pub(super) struct Program {
     pub(super) target: String,
     pub(super) path: PathBuf,
 }
 
-/// What cargo-fuzz passes, so that stable Rust suffices.
+/// The flags that cargo-fuzz passes, so that stable Rust suffices.
 const FLAGS: &[&str] = &[
     "--cfg",
     "fuzzing",
@@ -25,8 +25,8 @@ const FLAGS: &[&str] = &[
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
 ];
 
-/// Cargo's name for a triple that is the machine's own. With a target named, build scripts and macros stay
-/// without the counters.
+/// Cargo's name for the machine's own triple. With a target named, build scripts and macros are built without the
+/// counters.
 const TRIPLE: &str = "host-tuple";
 
 pub(super) fn build(folders: &Folders, targets: &[String]) -> Result<Vec<Program>> {
@@ -49,7 +49,7 @@ pub(super) fn build(folders: &Folders, targets: &[String]) -> Result<Vec<Program
     Ok(targets.iter().map(program).collect())
 }
 
-/// What [`TRIPLE`] stands for, which is the name of the folder.
+/// The triple that [`TRIPLE`] stands for, which is the name of the folder.
 pub(crate) fn triple() -> Result<String> {
     let output = Command::new("rustc")
         .args(["--print", "host-tuple"])

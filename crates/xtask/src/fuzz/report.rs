@@ -1,4 +1,4 @@
-//! The table at the end, and how to see again what was found.
+//! The table at the end, and how to reproduce what was found.
 
 use std::path::Path;
 
@@ -55,7 +55,7 @@ pub(super) fn table(figures: &[Figures], totals: &Totals) -> Table {
     table
 }
 
-/// What the table shows of one target.
+/// A target's numbers in the table.
 fn numbers(it: &Figures, totals: &Totals) -> [u64; 5] {
     let total = totals.get(&it.target).copied().unwrap_or_default();
     [
@@ -77,7 +77,7 @@ fn sums(rows: &[[u64; 5]]) -> [u64; 5] {
     sums
 }
 
-/// Executions and crashes of all targets that ever ran, also those that this run left out.
+/// Executions and crashes of all targets that ever ran, including those that this run left out.
 fn of_all_runs(totals: &Totals) -> [u64; 2] {
     let sum = totals.values().fold((0, 0), |(executions, crashes), it| {
         (executions + it.executions, crashes + it.crashes)

@@ -1,4 +1,4 @@
-//! One libFuzzer process a target, and what its words say.
+//! Runs one libFuzzer process for each target, and reads its output.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -14,42 +14,42 @@ use super::folders::{Folders, files};
 use super::program::Program;
 use super::totals::Tally;
 
-/// The longest input that is made up: what is longer is slower, and says the same again.
+/// The longest input that is generated: longer ones are slower and reach nothing new.
 const INPUT_BYTES_MAX: usize = 4096;
 
-/// Seconds after which an input counts as one that never ends. Slow machines and debug assertions are far below.
+/// Seconds after which an input counts as one that never ends. Slow machines and debug assertions take far less.
 const ENDLESS_SECONDS: u32 = 20;
 
-/// Of one process.
+/// Memory of one process.
 const MEMORY_MIB_MAX: u32 = 2048;
 
-/// The inputs that the repository keeps of one target, in bytes; the sum of all has a limit in `crates/fuzz`.
+/// Most bytes of inputs of one target that the repository keeps; the sum of all has a limit in `crates/fuzz`.
 const KEPT_BYTES_MAX: u64 = 96 << 10;
 
-/// How many they are at most; of more, short and long ones alike.
+/// Most inputs that are kept; of more, a selection of short and long ones alike.
 const KEPT_MAX: usize = 250;
 
-/// Lines that are shown of a process that failed without having found anything.
+/// Lines that are shown of a process that failed without keeping an input.
 const LAST_LINES: usize = 20;
 
-/// How often a target that runs says how far it is.
+/// How often a running target reports its progress.
 const TOLD_APART: Duration = Duration::from_secs(30);
 
-/// What came of a target.
+/// The results of a target.
 #[derive(Debug, PartialEq)]
 pub(super) struct Figures {
     pub(super) target: String,
     pub(super) executions: u64,
     pub(super) per_second: u64,
-    /// Inputs that reach something each.
+    /// Inputs that each reach something.
     pub(super) corpus: u64,
-    /// Inputs that it failed.
+    /// Inputs that made it fail.
     pub(super) found: Vec<PathBuf>,
-    /// What runs it with one of them.
+    /// The program that runs one of them again.
     pub(super) program: PathBuf,
 }
 
-/// Runs each target for so long, and counts it in when it has ended.
+/// Runs each target for this time, and adds it to the totals when it has ended.
 pub(super) fn run_all(
     folders: &Folders,
     tally: &Tally,
@@ -108,7 +108,7 @@ fn run(folders: &Folders, program: &Program, each: Duration) -> Result<Figures> 
         .filter(|file| !before.contains(file))
         .collect();
     if !status.success() {
-        // Why it failed may not happen again with the input that was kept.
+        // The failure may not be reproducible with the input that was kept.
         eprintln!("{name} failed:\n{}", told.last_lines());
         ensure!(!new.is_empty(), "{name} failed, and kept no input");
     }
@@ -133,7 +133,7 @@ fn fuzzer(program: &Program) -> Command {
     command
 }
 
-/// What a process has said so far.
+/// What a process has printed so far.
 #[derive(Default)]
 pub(super) struct Told {
     pub(super) executions: u64,
@@ -156,7 +156,7 @@ impl Told {
         }
     }
 
-    /// `#4096`, a tab and `NEW cov: 64 ft: 90 corp: 12/30b ...`, or `stat::number_of_executed_units: 5000`.
+    /// Reads `#4096`, a tab and `NEW cov: 64 ft: 90 corp: 12/30b ...`, or `stat::number_of_executed_units: 5000`.
     pub(super) fn take(&mut self, line: &str) {
         if let Some(number) = line.strip_prefix("stat::number_of_executed_units:") {
             self.executions = number.trim().parse().unwrap_or(self.executions);
@@ -181,7 +181,7 @@ impl Told {
     }
 }
 
-/// Puts the smallest inputs that reach as much as all into the repository, as far as they have room.
+/// Puts the smallest inputs that reach as much code as all into the repository, up to its limits.
 pub(super) fn keep(folders: &Folders, program: &Program) -> Result<()> {
     let name = &program.target;
     let minimal = folders.minimal(name)?;

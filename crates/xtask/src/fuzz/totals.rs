@@ -1,7 +1,7 @@
-//! What all runs together have executed: `executions.json` beside what they found.
+//! Totals of executions over all runs: `executions.json` in the folder of results.
 //!
-//! Each target is added when it has ended, so that a run that is broken off counts as far as it came. Runs at the same time
-//! take turns by a lock on the file.
+//! Each target is added when it has ended, so that an interrupted run counts as far as it came. Simultaneous runs take
+//! turns by a lock on the file.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,21 +15,21 @@ use super::running::Figures;
 
 const FILE: &str = "executions.json";
 
-/// Of one target.
+/// Totals of one target.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Total {
     pub(super) executions: u64,
     pub(super) crashes: u64,
 }
 
-/// Of all targets that ever ran here, by name.
+/// Totals of all targets that ever ran here, by name.
 pub(super) type Totals = BTreeMap<String, Total>;
 
-/// The file.
+/// The path of the file.
 pub(super) struct Tally(PathBuf);
 
 impl Tally {
-    /// In the folder of results.
+    /// The file in the folder of results.
     pub(super) fn within(results: &Path) -> Self {
         Self(results.join(FILE))
     }
@@ -42,7 +42,7 @@ impl Tally {
         }
     }
 
-    /// Adds what came of one target.
+    /// Adds the results of one target.
     pub(super) fn add(&self, figures: &Figures) -> Result<()> {
         let failed = || format!("writing {}", self.0.display());
         let mut options = File::options();

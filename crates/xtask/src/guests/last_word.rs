@@ -1,4 +1,4 @@
-//! The end of a ping-pong over a wire that loses frames.
+//! The last messages of a ping-pong over a wire that loses frames.
 //!
 //! ```text
 //! client                    server
@@ -9,16 +9,17 @@
 //!   | asks again ...          nobody is there: retries run out
 //! ```
 //!
-//! rdma-core's ping-pongs do not say goodbye, unlike perftest and everything over rdma_cm, so that one of them ends
-//! so as often as the wire loses frames, over any adapter. Every message has arrived and was compared then.
+//! rdma-core's ping-pongs end without a closing handshake, unlike perftest and everything over rdma_cm. So one of them
+//! ends this way whenever the wire loses that frame, over any adapter. By then each message has arrived and was
+//! compared.
 
 use vrdma_lab::pair::Outcome;
 
-/// What the client says of its send: the status, and the number that all ping-pongs give their sends.
+/// The client's message about its send: the status, and the number that all ping-pongs give their sends.
 const UNANSWERED: &str = "transport retry counter exceeded (12) for wr_id 2";
 
-/// Whether the client lacks no more than the acknowledgement of its last message. A server that is content has had
-/// all messages, and acknowledgements of all of its own.
+/// Whether the client lacks only the acknowledgement of its last message. A server that ended with status 0 has had all
+/// messages, and acknowledgements of all of its own.
 pub(super) fn is_lost(outcome: &Outcome) -> bool {
     outcome.server.status == 0 && outcome.client.stderr_text().contains(UNANSWERED)
 }

@@ -1,5 +1,5 @@
-//! Programs killed, guests rebooted and drivers reloaded in the middle of traffic: the other guest
-//! gets proper errors, and everything works again afterwards.
+//! Programs killed, guests rebooted and drivers reloaded during traffic: the other guest gets proper errors, and
+//! everything works again afterwards.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use vrdma_lab::pair::Side;
 
 use super::{Bench, objects, with_device};
 
-/// Both sides write for longer than any scenario lasts, so that both notice.
+/// Both sides write for longer than any scenario takes, so that both notice.
 const ENDLESS: &str = "exec ib_write_bw -d $DEV -x 1 -F -b -s 4096 -D 300";
 
-/// What perftest says when its peer is gone: RETRY_EXC.
+/// perftest's message when its peer is gone: RETRY_EXC.
 const GONE: &str = "Failed status 12";
 
-/// Time for a requester to give up: perftest's 67 ms time-out, seven retries, a slow machine.
+/// Time for a requester to give up: perftest's timeout of 67 ms, seven retries, a slow machine.
 const GIVES_UP: Duration = Duration::from_secs(60);
 
 const SHORT: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ pub(super) const SCENARIOS: &[(&str, Scenario)] = &[
     ("network card down and up", link_flap),
 ];
 
-/// Writes in both directions that go on for ever.
+/// Starts endless writes in both directions.
 fn traffic(bench: &Bench) -> Result<(Running, Running)> {
     let (a, b) = (bench.pair.guest(Side::A), bench.pair.guest(Side::B));
     let server = a.spawn(&with_device(ENDLESS))?;

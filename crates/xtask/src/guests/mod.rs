@@ -1,11 +1,11 @@
 //! `cargo xtask guests`: unmodified programs in stock guests, through a real daemon.
 //!
-//! One pair of guests is booted and runs every row of [`table`] from guest to guest, then some inside
-//! one guest, then the scenarios of [`life`]. After each of them the daemon must hold exactly the
-//! objects that the idle guests' kernels own: what a program leaves behind is a failure.
+//! One pair of guests is booted and runs each row of [`table`] from guest to guest, then some inside one guest, then
+//! the scenarios of [`life`]. After each of them the daemon must hold exactly the objects that the idle guests' kernels
+//! own: an object that a program leaves behind is a failure.
 //!
-//! Between two hosts the same rows cross a wire. When one guest's RDMA is rxe's, they run in both
-//! directions, and after each rxe must have found no packet with a wrong ICRC.
+//! Between two hosts the same rows cross a wire. When one guest's RDMA is rxe, they run in both directions, and after
+//! each row rxe must have found no packet with a wrong ICRC.
 
 mod last_word;
 mod life;
@@ -62,14 +62,14 @@ pub(crate) struct Arguments {
     wire: WireArguments,
 }
 
-/// What the whole run shares.
+/// What all rows of a run share.
 struct Bench {
     pair: Pair,
     /// The command line program.
     vrdma: PathBuf,
-    /// What idle guests own.
+    /// The objects of idle guests.
     idle: Objects,
-    /// Whether faults leave every packet's bits alone.
+    /// Whether the wire's faults leave each packet's bits unchanged.
     intact: bool,
     /// Whether frames get lost.
     lossy: bool,
@@ -163,7 +163,7 @@ fn cases(arguments: &Arguments, wire: Option<&WireConfig>) -> Vec<Case> {
     cases
 }
 
-/// Rows call the server's address `$A`, which it is not when guest b has the server.
+/// Rows call the server's address `$A`, which is wrong when the server is in guest b.
 fn reversed(pair: &Pair, server: &str, client: &str, limit: Duration) -> Result<Outcome> {
     let client = format!("A=$B; {client}");
     pair.run_reversed(&format!("A=$B; {server}"), &client, limit)
@@ -205,7 +205,7 @@ fn check(bench: &mut Bench, row: &Row, start: Start) -> Result<()> {
     Ok(())
 }
 
-/// Defines `$DEV`, which the guests' boot does not know.
+/// Defines `$DEV`, which the guests' boot scripts do not define.
 pub(crate) fn with_device(command: &str) -> String {
     format!("DEV=$(ls /sys/class/infiniband); {command}")
 }
@@ -240,7 +240,7 @@ fn report(cases: &[Case], bench: &mut Bench) -> ExitCode {
     ExitCode::from(u8::from(failed > 0))
 }
 
-/// What the guests' kernels said last: drivers complain there.
+/// The last messages of the guests' kernels: drivers complain there.
 fn kernels(pair: &Pair) -> String {
     let said = guests(pair).map(|guest| {
         let words = guest.check("dmesg | tail -n 20");

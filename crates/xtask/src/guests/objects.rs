@@ -1,4 +1,4 @@
-//! What the daemon holds for each guest.
+//! Objects that the daemon holds for each guest.
 
 use std::path::Path;
 use std::thread;
@@ -10,16 +10,17 @@ use vrdma_lab::pair::Pair;
 
 use crate::counters;
 
-/// How long a guest may take to give back what an ended program had.
+/// How long a guest may take to release the objects of an ended program.
 const QUIET_LIMIT: Duration = Duration::from_secs(20);
 
-/// How long programs may take to connect: those in guests with 160 queue pairs take half a minute where processors are emulated.
+/// How long programs may take to connect: those in guests with 160 queue pairs take half a minute on emulated
+/// processors.
 const CONNECT_LIMIT: Duration = Duration::from_secs(120);
 
 /// More messages than connecting takes.
 const FLOWING: u64 = 1000;
 
-/// Between two looks.
+/// Interval between two looks.
 const POLL: Duration = Duration::from_millis(50);
 
 /// Objects of all adapters, as the control API reports them.
@@ -27,7 +28,7 @@ const POLL: Duration = Duration::from_millis(50);
 pub(super) struct Objects(Vec<Value>);
 
 impl Objects {
-    /// What there is now, according to the command line program.
+    /// Reads the present objects by the command line program.
     pub(super) fn of(pair: &Pair, vrdma: &Path) -> Result<Self> {
         let adapters = counters::adapters(pair, vrdma)?;
         Ok(Self(counters::objects(&adapters)))
@@ -53,7 +54,7 @@ pub(super) fn wait_for(pair: &Pair, vrdma: &Path, wanted: &Objects) -> Result<()
     }
 }
 
-/// Waits until messages flow: connecting is over then on both sides.
+/// Waits until messages flow: by then both sides have connected.
 pub(crate) fn wait_for_traffic(pair: &Pair, vrdma: &Path) -> Result<()> {
     let start = messages(pair, vrdma)?;
     let deadline = Instant::now() + CONNECT_LIMIT;
@@ -64,7 +65,7 @@ pub(crate) fn wait_for_traffic(pair: &Pair, vrdma: &Path) -> Result<()> {
     Ok(())
 }
 
-/// How many all adapters have sent.
+/// Messages that all adapters have sent.
 pub(crate) fn messages(pair: &Pair, vrdma: &Path) -> Result<u64> {
     let adapters = counters::adapters(pair, vrdma)?;
     Ok(counters::rdma_sum(&adapters, "tx_messages"))

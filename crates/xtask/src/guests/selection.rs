@@ -1,4 +1,4 @@
-//! Which rows a run has: all that its guests can do, or the few that CI has time for.
+//! The rows of a run: all that its guests can do, or the few that CI has time for.
 
 use super::table::{self, Row};
 
@@ -30,7 +30,7 @@ const SHORT: &[&str] = &[
     "qperf ver_rc_fetch_add",
 ];
 
-/// On a wire that loses frames: programs that check every byte, and one of each operation.
+/// Rows on a wire that loses frames: programs that check every byte, and one of each operation.
 const SHORT_LOSSY: &[&str] = &[
     "rping",
     "rstream blocking",
@@ -41,27 +41,27 @@ const SHORT_LOSSY: &[&str] = &[
     "ib_atomic_bw -n 200",
 ];
 
-/// What a wire with faults may take from: datagrams are nobody's to repeat.
+/// Rows that fail when a wire loses frames: datagrams are not sent again.
 const UNRELIABLE: &[&str] = &["udaddy", "ibv_ud_pingpong", "-c UD"];
 
-/// perftest asks of the other side as many reads and atomics at a time as its own device takes, which
-/// fails between unlike devices: this is what all take.
+/// perftest asks the other side for as many reads and atomics at a time as its own device supports, which fails between
+/// different devices. All support this number.
 const COMMON_READS: &str = " -o 16";
 
-/// What fails over rxe on both sides too: UCX's datagram endpoints, by which its other transports meet as
-/// well, get no answer ("unhandled timeout error").
+/// Rows that also fail with rxe on both sides: UCX's datagram endpoints, which its other transports need to connect,
+/// get no answer ("unhandled timeout error").
 const NOT_OVER_RXE: &[&str] = &["ucx_perftest", "Open MPI"];
 
-/// Who takes part in a run, and over what.
+/// The devices and the wire of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Setting {
-    /// Only what CI has time for.
+    /// Whether only the rows that CI has time for run.
     pub(crate) short: bool,
-    /// Frames get lost.
+    /// Whether the wire loses frames.
     pub(crate) lossy: bool,
-    /// One device is another kind than the other.
+    /// Whether the two devices are of different kinds.
     pub(crate) unlike: bool,
-    /// A device is Linux's rxe.
+    /// Whether a device is Linux's rxe.
     pub(crate) rxe: bool,
 }
 

@@ -1,21 +1,21 @@
-//! What must work, unmodified, between two stock guests and inside one: programs and their options.
+//! Programs and their options that must work, unmodified, between two stock guests and inside one.
 //!
-//! `$A` is the server guest's address, `$DEV` the RDMA device. GID index 1 is the IPv4 address. Every
-//! program checks its data where it can (`-c` of the ping-pongs, `-V` of rping, `-T v` of rstream, the
-//! `ver_` tests of qperf); what it prints must contain the row's words besides.
+//! `$A` is the server guest's address, `$DEV` the RDMA device. GID index 1 is the IPv4 address. Every program checks
+//! its data where it can (`-c` of the ping-pongs, `-V` of rping, `-T v` of rstream, the `ver_` tests of qperf); its
+//! output must also contain the row's words.
 
 /// One program pair.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
-    /// Shown to the reader; unique.
+    /// The name that is printed; unique.
     pub(crate) name: String,
-    /// Started first; empty when the client needs no server.
+    /// The command that is started first; empty when the client needs no server.
     pub(crate) server: String,
-    /// Its exit status decides.
+    /// The client's command, whose exit status decides.
     pub(crate) client: String,
     /// Words that the client's output must contain.
     pub(crate) expect: &'static [&'static str],
-    /// Also runs inside one guest. Not every row does: two pollers on one virtual processor take a
+    /// Whether the row also runs inside one guest. Not every row does: two pollers on one virtual processor take a
     /// scheduler tick for each message, and options of one program share a path there.
     pub(crate) alone: bool,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Row {
 /// Program, its options, words to find.
 type Fact = (&'static str, &'static str, &'static [&'static str]);
 
-/// Server without an address, client with it.
+/// The server has no address in its arguments, the client does.
 const PINGPONGS: &[Fact] = &[
     ("ibv_rc_pingpong", "-g 1 -c", &["1000 iters"]),
     ("ibv_rc_pingpong", "-g 1 -c -e", &["1000 iters"]),
@@ -88,8 +88,8 @@ const BANDWIDTH: &[Fact] = &[
     ("ib_atomic_bw", "-D 2", &[]),
 ];
 
-/// qperf makes QPs on RoCE only through `rdma_cm` (`-cm1`): without it it fills no GRH, on any adapter.
-/// For the same reason its `ud_*` tests fail on every RoCE device; `ib_send_lat -c UD` stands in.
+/// qperf makes QPs on RoCE only through `rdma_cm` (`-cm1`): otherwise it does not fill the GRH, on any adapter. For the
+/// same reason its `ud_*` tests fail on every RoCE device; `ib_send_lat -c UD` replaces them.
 const QPERF: &[&str] = &[
     "rc_lat",
     "rc_bw",
@@ -103,8 +103,8 @@ const QPERF: &[&str] = &[
     "ver_rc_fetch_add",
 ];
 
-/// Programs whose two sides differ: name, server, client, words. (rping ends with status 0 too when its
-/// peer gives up; its last ping shows that it went to the end.)
+/// Programs whose two sides differ: name, server, client, words. (rping ends with status 0 also when its peer gives up;
+/// its last ping shows that it ran to the end.)
 const OTHERS: &[(&str, &str, &str, &[&str])] = &[
     (
         "ibv_devinfo -v",
@@ -151,12 +151,12 @@ const OTHERS: &[(&str, &str, &str, &[&str])] = &[
     ),
 ];
 
-/// Its two sides spin, which takes long on one processor; the blocking row runs there. (Waiting by
-/// `rpoll`, `-T a`, its client may end with EBUSY when the server closes first: over Linux's rxe too.)
+/// Both its sides spin, which takes long on one processor; the blocking row runs there instead. (With `rpoll`, `-T a`,
+/// its client may end with EBUSY when the server closes first: over Linux's rxe too.)
 const SPINS: &str = "rstream";
 
-/// Open MPI starts its far rank over ssh, so both guests need the other's name for it; the words show
-/// which transport UCX really used.
+/// Open MPI starts its remote rank over ssh, so both guests need the other's name for it; the words show which
+/// transport UCX really used.
 const OPEN_MPI: (&str, &str, &str, &[&str]) = (
     "Open MPI over rc_verbs",
     "",

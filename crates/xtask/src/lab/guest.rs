@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(exit_code(output.status))
 }
 
-/// A datagram socket that nobody answers is an unplugged cable.
+/// Without a switch, the card's cable is unplugged: a datagram socket that nobody answers.
 fn ethernet(arguments: &Arguments, run_dir: &std::path::Path) -> Ethernet {
     match &arguments.ethernet {
         Some(socket) => Ethernet::Switch(socket.clone()),

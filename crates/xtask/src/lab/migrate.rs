@@ -1,4 +1,4 @@
-//! `cargo xtask lab migrate`: a guest that goes to the other host and comes back, with its connections.
+//! `cargo xtask lab migrate`: a guest that moves to the other host and back, with its connections.
 //!
 //! ```text
 //!   host a                          host b
@@ -37,17 +37,17 @@ use stage::{Move, Outcome, Stage};
 /// How QEMU sends the guest's memory.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Memory {
-    /// Through a socket file, past the wire
+    /// Through a Unix socket, past the wire
     Unix,
     /// By TCP, over the wire, beside the adapters
     Tcp,
-    /// By QEMU's own RDMA, on our library and an adapter of each host's
+    /// By QEMU's own RDMA, on our library and an adapter of each host
     Rdma,
-    /// From guest to guest, by relays on an adapter of each host's
+    /// From guest to guest, by relays on an adapter of each host
     Direct,
 }
 
-/// Who is at the other end of the guest's connections.
+/// The other end of the guest's connections.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Peer {
     /// Another guest with an adapter of ours
@@ -61,7 +61,7 @@ pub(crate) enum Peer {
 /// Options of `cargo xtask lab migrate`.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// How many migrations for each program; with an even number the guest ends where it began
+    /// Number of migrations for each program; after an even number the guest is where it began
     #[arg(long, value_name = "N", default_value = "2")]
     times: u32,
 
@@ -69,7 +69,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value = "unix")]
     memory: Memory,
 
-    /// Who is at the other end of the connections; of several, each at once
+    /// The other end of the connections; several run at the same time
     #[arg(long, value_enum, default_value = "vm", value_delimiter = ',')]
     peers: Vec<Peer>,
 
@@ -77,25 +77,26 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["faults", "peers", "renew", "converge"])]
     two_adapters: bool,
 
-    /// Have a libvirt start each QEMU, as a domain, and watch it
+    /// Let a libvirt start each QEMU, as a domain, and watch it
     ///
-    /// As root, with libvirtd and virsh. First it looks whether virsh migrate is refused.
+    /// Needs root, libvirtd and virsh. First checks that virsh migrate is refused.
     #[arg(long)]
     libvirt: bool,
 
     #[command(flatten)]
     only: Only,
 
-    /// Let something die in each phase instead, and look whether the guest runs on where it was
+    /// End a process in each phase instead, and check that the guest continues where it was
     ///
-    /// A row is a phase and who dies: the orchestrator by a signal that it can handle or not, the destination's QEMU or
-    /// its daemon. The programs' connections must survive all of it. A guest then goes there and back all the same.
+    /// A row is a phase and the process that ends: the orchestrator by a signal that it can handle or not, the
+    /// destination's QEMU or its daemon. The programs' connections must survive all of it. Afterwards a guest still
+    /// migrates there and back.
     #[arg(long, conflicts_with = "times")]
     faults: bool,
 
     /// After each migration, kill the workers of both daemons
     ///
-    /// Those that follow must find the adapter where it is, and its connections must survive that, too.
+    /// The next workers must find the adapter where it is, and its connections must survive that, too.
     #[arg(long, conflicts_with = "faults")]
     crash: bool,
 
@@ -103,25 +104,26 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["faults", "crash"])]
     renew: bool,
 
-    /// Instead of programs: a guest that writes faster than its memory goes over, without and with --auto-converge
+    /// Instead of programs: a guest that writes its memory faster than it is sent, without and with --auto-converge
     #[arg(long, conflicts_with_all = ["faults", "crash", "renew", "times"])]
     converge: bool,
 
-    /// By post-copy: the guest runs at the other host before its memory is all there
+    /// Use post-copy: the guest runs at the other host before all of its memory has arrived
     ///
     /// Its memory is not compared, but the programs compare what they receive.
     #[arg(long, conflicts_with_all = ["faults", "renew", "converge"])]
     post_copy: bool,
 
-    /// Kill each vrdma migrate when its adapter is to be restored, or the guest to go on, and have --recover do the rest
+    /// Kill each vrdma migrate when its adapter is about to be restored, or the guest to run, and let --recover do the
+    /// rest
     #[arg(long, requires = "post_copy")]
     killed: bool,
 
-    /// Let another program in the guest hold so many memory regions
+    /// Let another program in the guest hold this number of memory regions
     #[arg(long, value_name = "N", default_value = "0")]
     regions: u32,
 
-    /// Do not compare the guest's memory, which it waits for: for figures of how long it stands still
+    /// Do not compare the guest's memory, during which the guest is paused: for figures of its downtime
     #[arg(long, conflicts_with = "faults")]
     no_verify: bool,
 
@@ -129,7 +131,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     release: bool,
 
-    /// Begins a migration as described, and dies in it
+    /// Begins a migration as described, and exits in the middle of it
     #[arg(long, hide = true, num_args = faults::ORCHESTRATOR_WORDS)]
     orchestrator: Vec<String>,
 
@@ -138,7 +140,7 @@ pub(crate) struct Arguments {
 }
 
 impl Peer {
-    /// The program that compares what it receives, beside those of all others.
+    /// The program that compares what it receives, run with this peer when there are several.
     fn checked(self) -> &'static Row {
         match self {
             Self::Vm => &rows::GUESTS[0],
@@ -148,10 +150,10 @@ impl Peer {
     }
 }
 
-/// The phase in which QEMU is told what the adapter has written.
+/// The phase in which QEMU is told which pages the adapter has written.
 const RESEND: &str = "resend";
 
-/// Where the guest's memory goes.
+/// The socket file for the guest's memory.
 const MEMORY: &str = "memory.sock";
 const PORT: u16 = 4444;
 
@@ -201,7 +203,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     programs(&mut stage, each, arguments.times)
 }
 
-/// The programs that are meant, of those that run one after the other; refused before anything starts if `--only` means nothing.
+/// The selected programs, of those that run one after the other. Fails before anything starts if `--only` selects
+/// nothing.
 fn meant(arguments: &Arguments) -> Result<Vec<&'static Row>> {
     if arguments.faults {
         arguments.only.check(&faults::names())?;
@@ -308,7 +311,7 @@ fn programs<'a>(
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 
-/// What is done with the adapter while the VM stands still and QEMU has sent all.
+/// Phases that handle the adapter while the VM stands still and QEMU has sent everything.
 const OF_THE_REST: [&str; 5] = ["configure", "restore", "release", "activate", "resume"];
 
 fn phases_of_the_rest(outcome: &Outcome) -> String {
@@ -335,7 +338,7 @@ fn cells(name: String, outcome: &Outcome) -> [String; 10] {
     ]
 }
 
-/// Of each migration where the peer tells, or the longest of all.
+/// The pause of each migration if the peer reports it, otherwise the longest of all.
 fn pauses(outcome: &Outcome) -> String {
     let longest = outcome.longest_pause;
     match outcome.figures(|it| it.pause) {
@@ -345,7 +348,7 @@ fn pauses(outcome: &Outcome) -> String {
 }
 
 impl Memory {
-    /// Where a host's QEMU takes it.
+    /// The URI at which a host's QEMU receives it.
     fn uri(self, to: Side, run_dir: &Path) -> String {
         match self {
             Self::Unix => format!("unix:{}", run_dir.join(MEMORY).display()),

@@ -1,12 +1,12 @@
-//! `lab nested`: a cell of the studies in a guest whose card has virtual functions, which it lends to guests of its own.
+//! `lab nested`: a cell of the studies in a guest whose card has virtual functions, which it lends to its own guests.
 //!
 //! ```text
 //!   host --QEMU--> outer guest: IOMMU, igb --vrdma study run--> guest a, function 0 <--igb--> function 1, guest b
 //! ```
 //!
-//! Without KVM the outer guest's processor is an emulated one of AMD's, whose virtualisation QEMU emulates too, so that
-//! the inner guests run under KVM and their code is translated once only: a translator that is translated itself took more
-//! than five minutes to no sign of life.
+//! Without KVM the outer guest's processor is an emulated AMD one, whose virtualisation QEMU emulates too, so that the
+//! inner guests run under KVM and their code is translated only once: with nested translation they showed no sign of
+//! life within five minutes.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -28,13 +28,13 @@ use super::shell::follow;
 /// Makes the outer guest a host and runs the cell there.
 const SCRIPT: &str = include_str!("nested.sh");
 
-/// Two inner guests, their QEMUs, and what the outer guest writes.
+/// Memory for two inner guests, their QEMUs, and what the outer guest writes.
 const MEMORY_MIB: u32 = 4096;
 
-/// A processor for each inner guest.
+/// One processor for each inner guest.
 const PROCESSORS: u32 = 2;
 
-/// Where the outer guest leaves the results.
+/// The file in which the outer guest leaves the results.
 const RESULTS: &str = "/root/study/results.json";
 
 #[derive(Args)]
@@ -102,13 +102,13 @@ fn boot(image: &Image, folder: &Path) -> Result<Guest> {
     Ok(guest)
 }
 
-/// The image's, by which the outer guest finds its own disk as the image.
+/// The image's key, by which the outer guest recognises its own disk as the image.
 fn key(image: &Image) -> Result<&str> {
     let name = image.folder().file_name().and_then(|name| name.to_str());
     name.context("the image's folder has no name")
 }
 
-/// The figures, or why there are none.
+/// Prints the figures, or fails with the reason why there are none.
 fn told(cell: Option<&CellRecord>) -> Result<()> {
     let cell = cell.context("the study knows nothing of the cell")?;
     if cell.figures.is_empty() {

@@ -98,7 +98,7 @@ fn show(title: &str, output: &Output) -> Result<()> {
     Ok(())
 }
 
-/// The words before and after the `--` between the two commands.
+/// Splits the words at the `--` between the two commands.
 fn split_commands(words: &[String]) -> Result<Option<(String, String)>> {
     if words.is_empty() {
         return Ok(None);
@@ -144,7 +144,7 @@ fn network(arguments: &Arguments) -> Result<Network> {
     })
 }
 
-/// The daemon as the checkout has it now, unless the environment names one.
+/// The daemon, built from the checkout as it is now, unless the environment names one.
 pub(crate) fn daemon(release: bool) -> Result<PathBuf> {
     if env::var_os(DAEMON_VARIABLE).is_some() {
         return built_daemon();
@@ -152,8 +152,8 @@ pub(crate) fn daemon(release: bool) -> Result<PathBuf> {
     built("vrdmad", release)
 }
 
-/// A program of this workspace, built from the checkout as it is now. With the features that all rooms together ask
-/// of what they depend on: for one package alone, cargo would build much of it again.
+/// Builds a program of this workspace from the checkout as it is now. With the features of the whole workspace: for one
+/// package alone, cargo would rebuild much of its dependencies.
 pub(crate) fn built(program: &str, release: bool) -> Result<PathBuf> {
     let mut build = cargo::command();
     build.args(["build", "--quiet", "--workspace", "--bin", program]);

@@ -13,7 +13,7 @@ use vrdma_lab::pair::{KeptPair, Side};
 
 use super::exit_code;
 
-/// For a command's last event after its output; the output itself has no limit.
+/// Time for a command's last event after its output; the output itself has no limit.
 const END_LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Args)]
@@ -51,8 +51,7 @@ fn kept_pair() -> Result<KeptPair> {
     KeptPair::find()?.context("no pair is running: start one with lab pair --keep")
 }
 
-/// `script` gives the shell a terminal in the guest; the one here passes on
-/// every key while it lasts.
+/// Runs a shell. `script` gives it a terminal in the guest; the terminal here passes on every key meanwhile.
 fn shell(guest: &Control) -> Result<ExitCode> {
     let size = stty(&["size"])?;
     let size = size
@@ -104,7 +103,7 @@ impl RawTerminal {
 
 impl Drop for RawTerminal {
     fn drop(&mut self) {
-        // A terminal that has gone needs no settings.
+        // If the terminal has gone, it needs no settings.
         let _ = stty(&[&self.before]);
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask lab snapshot`: guests that are saved, work on, and go back.
+//! `cargo xtask lab snapshot`: guests that are saved, continue, and are restored.
 //!
 //! ```text
 //!   guest a ── ibv_rc_pingpong -c ── guest b        both stop, are saved, and run on to the program's end
@@ -20,13 +20,13 @@ use crate::guests::{objects, with_device};
 
 const SIDES: [Side; 2] = [Side::A, Side::B];
 
-/// Long enough to be saved in its middle on any machine.
+/// Long enough to be saved in the middle on any machine.
 const PROGRAM: &str = "ibv_rc_pingpong -d $DEV -g 1 -c -s 16384 -n 8000";
 
-/// The same, for a short look.
+/// The same, for a short check.
 const SHORT: &str = "ibv_rc_pingpong -d $DEV -g 1 -c -s 16384 -n 100";
 
-/// Until a program has ended.
+/// Longest time until a program has ended.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 struct Stage {
@@ -79,7 +79,7 @@ impl Stage {
         self.expect("of a new program", [true; 2])
     }
 
-    /// Starts server and client, which write into files: the lab's ear is another one after a restoration.
+    /// Starts server and client, which write into files: the lab's channel is another one after a restoration.
     fn begin(&self, command: &str) -> Result<()> {
         self.detach(Side::A, command)?;
         let listens = "for i in $(seq 200); do grep -qs ':4853 [0-9A-F:]* 0A' /proc/net/tcp /proc/net/tcp6 && exit 0; \
@@ -147,7 +147,7 @@ impl Stage {
         self.vrdma("save", side, &self.pair.monitor(side), &[])
     }
 
-    /// The guests go back to what was saved, each in another QEMU.
+    /// Restores the guests to what was saved, each in another QEMU.
     fn go_back(&mut self, sides: &[Side], options: &[&str]) -> Result<()> {
         let mut waiting = Vec::new();
         for side in sides {

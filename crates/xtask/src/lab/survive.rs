@@ -1,4 +1,4 @@
-//! `cargo xtask lab survive`: programs whose daemon is killed under them, again and again.
+//! `cargo xtask lab survive`: programs whose daemon's worker is killed repeatedly while they run.
 
 mod guests;
 mod pauses;
@@ -31,15 +31,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(2..))]
     seconds: u32,
 
-    /// Install another file of the program and have the daemon go on with it, instead of killing the worker
+    /// Install another file of the program and have the daemon continue with it, instead of killing the worker
     #[arg(long)]
     upgrade: bool,
 
-    /// Between two stock guests, too
+    /// Also run programs between two stock guests
     #[arg(long)]
     guests: bool,
 
-    /// Run all programs again until so many workers were ended
+    /// Run all programs again until this number of workers were ended
     #[arg(long, value_name = "N", default_value = "1")]
     times: u32,
 
@@ -52,18 +52,18 @@ pub(crate) struct Arguments {
     only: String,
 }
 
-/// Beyond what a program was asked to run.
+/// Additional time beyond the time that a program was asked to run.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Programs that count messages run for as long as that takes: on a busy machine so many times longer.
+/// Programs that count messages take as long as those take: on a busy machine this many times longer.
 const SLOWER: u32 = 3;
 
-/// How long a program may run that is to run for so many seconds, about.
+/// Longest time of a program that is to run for about `seconds`.
 fn limit(seconds: u32) -> Duration {
     Duration::from_secs(seconds.into()) * SLOWER + PATIENCE
 }
 
-/// What became of a row.
+/// The outcome of a row.
 struct Outcome {
     pauses: Pauses,
     statuses: [Option<i32>; 2],
@@ -118,7 +118,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(report.print(descriptors))
 }
 
-/// What all rows have come to.
+/// The results of all rows.
 struct Report {
     table: Table,
     pauses: Pauses,
@@ -194,7 +194,7 @@ struct Programs {
     library: PathBuf,
 }
 
-/// The daemon of all rows, whose workers end.
+/// The daemon of all rows, whose workers are ended.
 struct Stage<'a> {
     programs: &'a Programs,
     daemon: Daemon,
@@ -231,7 +231,7 @@ impl<'a> Stage<'a> {
         let of_server = match row.meets {
             Meets::RdmaCm => {
                 let status = still_served(&mut server)?;
-                // The daemon hears of its end by the socket, and the next row listens at the same place.
+                // The daemon learns of the end by the socket, and the next row listens at the same address.
                 self.await_listeners(false)?;
                 status
             }
@@ -266,7 +266,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Waits until somebody listens by rdma_cm at the server's adapter, or nobody.
+    /// Waits until a program listens by rdma_cm at the server's adapter, or none does.
     fn await_listeners(&self, wanted: bool) -> Result<()> {
         let is_so = || {
             let adapters = self.daemon.stats()?;
@@ -286,7 +286,7 @@ fn patiently(is_so: impl Fn() -> Result<bool>, complaint: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a side has printed.
+/// The output of a side.
 fn printed(daemon: &Daemon, name: &str) -> Result<String> {
     Ok(fs::read_to_string(output(daemon, name))?)
 }
@@ -318,7 +318,7 @@ impl Programs {
     }
 }
 
-/// Whether somebody listens at a TCP port of this host.
+/// Whether a process listens at a TCP port of this host.
 fn listens(port: u16) -> bool {
     let wanted = format!("{port:04X}");
     let listens = |table: String| {
@@ -336,8 +336,8 @@ fn listens(port: u16) -> bool {
     tables.any(listens)
 }
 
-/// A server without an end is well if it is there when its clients are done. `vrdma run` passes the signal on; killed, it
-/// would leave its program behind.
+/// Ends a server that never ends by itself: it succeeded if it still runs when its clients are done. `vrdma run` passes
+/// the signal on; if it were killed, it would leave its program behind.
 fn still_served(server: &mut Child) -> Result<Option<i32>> {
     if let Some(status) = server.try_wait()? {
         return Ok(status.code().filter(|code| *code != 0));
@@ -347,12 +347,12 @@ fn still_served(server: &mut Child) -> Result<Option<i32>> {
     Ok(Some(0))
 }
 
-/// 100 to 900 ms, which follow from how many there were before.
+/// The pause before the next kill, 100 to 900 ms, derived from the number of previous ones.
 fn between(kills: u32) -> Duration {
     Duration::from_millis(100 + u64::from(kills.wrapping_mul(2_654_435_761) % 801))
 }
 
-/// The status of a program, which is ended if it does not end.
+/// The exit status of a program, which is killed if it does not end.
 fn ended(child: &mut Child) -> Result<Option<i32>> {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {

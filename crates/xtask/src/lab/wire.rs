@@ -1,10 +1,10 @@
-//! Options of whatever can run between two hosts.
+//! Options of commands that can run between two hosts.
 
 use anyhow::{Result, ensure};
 use clap::Args;
 use vrdma_lab::wire::{Uplink, WireConfig};
 
-/// Ethernet's.
+/// Ethernet's MTU.
 const USUAL_MTU: u16 = 1500;
 
 #[derive(Args, Clone, Debug)]
@@ -25,13 +25,13 @@ pub(crate) struct WireArguments {
     faults: Faults,
 }
 
-/// What the daemons' uplinks do to frames, each as the daemon's configuration takes it.
+/// Faults of the daemons' uplinks, each as in the daemon's configuration.
 #[derive(Args, Clone, Debug)]
 struct Faults {
     /// Share of frames to lose, as in 1%
     #[arg(long, value_name = "SHARE")]
     loss: Option<String>,
-    /// Time to hold every frame back, as in 1ms
+    /// Time by which every frame is delayed, as in 1ms
     #[arg(long, value_name = "TIME")]
     delay: Option<String>,
     /// Share of frames that arrive behind later ones
@@ -43,13 +43,13 @@ struct Faults {
     /// Share of frames with a wrong bit
     #[arg(long, value_name = "SHARE")]
     corrupt: Option<String>,
-    /// Where the dice start
+    /// Seed of the random numbers
     #[arg(long, value_name = "NUMBER")]
     seed: Option<String>,
 }
 
 impl WireArguments {
-    /// The wire, when two hosts are asked for.
+    /// The wire, if two hosts are requested.
     pub(crate) fn wire(&self) -> Result<Option<WireConfig>> {
         let faults = self.faults.text();
         if self.hosts == 1 {

@@ -1,13 +1,13 @@
-//! The table of exported names (`crates/ibverbs/names.txt` says its form), as version script and
-//! as assembly with the aliases.
+//! The table of exported names (`crates/ibverbs/names.txt` describes its form), as version script and as assembly with
+//! the aliases.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// What is exported by the archive under its own name and is nobody else's business: mangled
-/// names, the runtime's hooks, the compiler's helpers and the stubs.
+/// Names that the archive exports for internal use only: mangled names, the runtime's hooks, the compiler's helpers and
+/// the stubs.
 const OURS: &[&str] = &[
     "_ZN*",
     "_R*",
@@ -33,21 +33,21 @@ struct Node {
 #[derive(Debug, PartialEq, Eq)]
 struct Alias {
     name: String,
-    /// None: without a version.
+    /// Index of the version node; `None` is without a version.
     node: Option<usize>,
     function: String,
 }
 
-/// The table.
+/// The parsed table.
 #[derive(Default, Debug)]
 pub(crate) struct Names {
     nodes: Vec<Node>,
     aliases: Vec<Alias>,
-    /// The last node of each name: its default.
+    /// The last node of each name, which is its default.
     newest: BTreeMap<String, usize>,
 }
 
-/// Where the names of the lines that follow go.
+/// The section of the table that the next lines belong to.
 enum Section {
     None,
     Node(usize),
@@ -140,7 +140,7 @@ impl Names {
         });
     }
 
-    /// The version script of the linker. Names of aliases are not in it: the assembly binds them.
+    /// The linker's version script. It has no names of aliases: the assembly binds them to versions.
     pub(crate) fn version_script(&self) -> String {
         let mut script = String::new();
         for (index, node) in self.nodes.iter().enumerate() {
@@ -195,7 +195,7 @@ impl Names {
     }
 }
 
-/// The one stub that is data.
+/// The only stub that is data.
 const DATA: &str = "vrdma_refuse_false";
 
 fn jump(body: usize, function: &str) -> String {

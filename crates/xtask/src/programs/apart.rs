@@ -1,5 +1,5 @@
-//! Two hosts with a daemon each. Through a tunnel the programs' adapters have the hosts' addresses; on the
-//! cable itself those are taken, so the adapters there have others.
+//! Two hosts with a daemon each. With a tunnel the programs' adapters have the hosts' addresses; on the cable itself
+//! those are in use, so the adapters have others.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -77,7 +77,7 @@ impl Apart {
     }
 }
 
-/// A side's adapter's.
+/// The address of a side's adapter.
 fn address(uplink: Uplink, side: Side) -> Ipv4Addr {
     match uplink {
         Uplink::Raw => side.address(),

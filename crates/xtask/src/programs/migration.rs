@@ -7,11 +7,10 @@
 //!   then, with both stopped, every byte of both memories must be the same
 //! ```
 //!
-//! Told besides: how often the daemon's threads went to sleep. The first pass sends all pages, neighbours
-//! together, and agrees on keys for each MiB. Later passes send what was written since: pages here and there,
-//! one by one, and QEMU waits for one before it sends the next of the same MiB. The shard looks on between them: on
-//! an idle machine with two processors it slept 0.03 to 0.6 times for each. As that depends on what else the machine
-//! does, no limit is set.
+//! It also prints how often the daemon's threads went to sleep. The first pass sends all pages, neighbours together,
+//! and agrees on keys for each MiB. Later passes send what was written since: scattered pages, one by one, and QEMU
+//! waits for one before it sends the next of the same MiB. The shard polls between them: on an idle machine with two
+//! processors it slept 0.03 to 0.6 times for each. As that depends on the load of the machine, no limit is set.
 
 use std::fs::File;
 use std::io::Read;
@@ -31,10 +30,10 @@ const PORT: u16 = 4444;
 
 const MEMORY_BYTES: u64 = 256 << 20;
 
-/// As QEMU counts: it is at work on the first until it tells of this one.
+/// Number of the pass that sends scattered pages, as QEMU counts: the first is under way until QEMU reports this one.
 const SCATTERED_PASS: u64 = 2;
 
-/// Of the migration itself, which takes a second or two on an idle machine.
+/// Limit of the migration itself, which takes a second or two on an idle machine.
 const LIMIT: Duration = Duration::from_secs(40);
 
 /// Bytes that are compared at a time.

@@ -1,5 +1,4 @@
-//! A guest and programs of its host, or of another: both are adapters of one port group, and each can be
-//! the server.
+//! A guest and programs of its host, or of another: both are adapters of one port group, and each can be the server.
 
 use std::fs;
 
@@ -19,17 +18,17 @@ use crate::rxe;
 pub(super) struct GuestAndHost {
     host: Local,
     mixed: Mixed,
-    /// Of each daemon.
+    /// Of each daemon, the objects of its idle state.
     remains: Vec<Remains>,
 }
 
 impl GuestAndHost {
-    /// Both at one daemon.
+    /// Both the guest and the programs at one daemon.
     pub(super) fn start() -> Result<Self> {
         Self::of(Mixed::start(&crate::lab::daemon(true)?)?)
     }
 
-    /// Each on a host of its own.
+    /// The guest and the programs on different hosts.
     pub(super) fn across(kind: Kind, uplink: Uplink) -> Result<Self> {
         let wire = WireConfig {
             uplink,
@@ -60,12 +59,12 @@ impl GuestAndHost {
         })
     }
 
-    /// Server and client.
+    /// The places of server and client when the guest serves.
     pub(super) fn guest_serves(&self) -> [&dyn Place; 2] {
         [self.mixed.guest().control(), &self.host]
     }
 
-    /// Server and client.
+    /// The places of server and client when the host serves.
     pub(super) fn host_serves(&self) -> [&dyn Place; 2] {
         [&self.host, self.mixed.guest().control()]
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask programs`: unmodified programs of this host, and in containers, by the verbs library.
+//! `cargo xtask programs`: unmodified programs of this host, and in containers, over the verbs library.
 //!
 //! ```text
 //!   host-a (network namespace)             host-b
@@ -13,10 +13,10 @@
 //!                  program --process socket--> vrdmad <--raw, tunnel--> vrdmad, or TAP <--> stock guest
 //! ```
 //!
-//! Each side is an adapter with the address of its namespace, so that programs that meet over TCP and
-//! programs that meet by `rdma_cm` call their peer by the same name. A container has the guests' root
-//! file system, processes of its own, and of the daemon only the socket. A guest and a program of its host
-//! meet by `rdma_cm`, or by TCP through the host's own adapter of the port group.
+//! Each side is an adapter with the address of its namespace, so that programs that meet over TCP and programs that
+//! meet by `rdma_cm` use the same name for their peer. A container has the guests' root file system, its own processes,
+//! and of the daemon only the socket. A guest and a program of its host meet by `rdma_cm`, or by TCP through the host's
+//! own adapter of the port group.
 
 mod apart;
 mod migration;
@@ -59,16 +59,16 @@ pub(crate) struct Arguments {
     /// Only the rows that CI has time for: one of each kind
     #[arg(long)]
     short: bool,
-    /// With whom programs of this host talk
+    /// Peers that programs of this host talk to
     #[arg(long, value_enum, default_value = "host")]
     with: With,
-    /// How peers are reached: raw or tunnel; one after the other without
+    /// How peers are reached: raw or tunnel; both in turn if absent
     #[arg(long)]
     uplink: Option<Uplink>,
-    /// Instead programs of others, from the registries
+    /// Instead run third-party programs, from the registries
     #[arg(long, conflicts_with_all = ["with", "uplink"])]
     third_party: bool,
-    /// Results as JSON
+    /// Print results as JSON
     #[arg(long, requires = "third_party")]
     json: bool,
     /// Write docs/programs.md
@@ -83,31 +83,31 @@ enum With {
     Host,
     /// Programs in a stock guest
     Guest,
-    /// Programs on a host with a daemon of its own
+    /// Programs on a host with another daemon
     Peer,
-    /// Programs in a stock guest of a host with a daemon of its own
+    /// Programs in a stock guest of a host with another daemon
     PeerGuest,
-    /// Programs in a guest of another host that brings Linux's software RoCE
+    /// Programs in a guest of another host that uses Linux's software RoCE
     PeerRxe,
 }
 
 const KNOWN: &[Known] = &[];
 
-/// Where rows run, and what they must leave as they found it.
+/// The hosts on which rows run, which they must leave as they found them.
 trait Stage {
-    /// Waits until nothing of an ended program is left.
+    /// Waits until no objects of an ended program are left.
     fn settles(&self) -> Result<()>;
 
-    /// What to show of a failure besides the programs' words.
+    /// What to print after a failure besides the programs' output.
     fn logs(&self) -> String;
 
-    /// What to say at the end, if anything.
+    /// What to print at the end, if anything.
     fn told(&self) -> Option<String> {
         None
     }
 }
 
-/// Server's and client's.
+/// The places of the server and of the client.
 type Places<S> = fn(&S) -> [&dyn Place; 2];
 
 type Step<S> = Box<dyn Fn(&S) -> Result<()>>;
@@ -119,9 +119,9 @@ struct Case<S> {
 
 /// Cases that share a stage.
 struct Pass<'a> {
-    /// Of all of them, also those that are not meant.
+    /// Names of all cases, also of those that are not selected.
     names: Vec<String>,
-    /// Runs or lists those that are; how many failed.
+    /// Runs or lists the selected cases and returns how many failed.
     perform: Box<dyn FnOnce() -> Result<usize> + 'a>,
 }
 
@@ -177,7 +177,7 @@ fn of_one_host(arguments: &Arguments) -> Pass<'_> {
     pass(cases, arguments, Hosts::start)
 }
 
-/// Raw, the hosts' own TCP has other addresses than their adapters.
+/// Rows between two hosts. On a raw wire, the hosts' own TCP has other addresses than their adapters.
 fn apart(arguments: &Arguments, uplink: Uplink) -> Pass<'_> {
     let mut rows = table::by_rdma_cm(arguments.short);
     if !arguments.short {
@@ -189,7 +189,7 @@ fn apart(arguments: &Arguments, uplink: Uplink) -> Pass<'_> {
     pass(cases, arguments, move || Apart::start(uplink))
 }
 
-/// At one daemon, or each on a host of its own.
+/// Rows between a guest and a host: at one daemon, or each on a host of its own.
 fn guest_and_host(arguments: &Arguments, apart: Option<(Kind, Uplink)>) -> Pass<'_> {
     let short = arguments.short;
     let suffix = apart.map_or(String::new(), |(kind, uplink)| {
@@ -197,12 +197,12 @@ fn guest_and_host(arguments: &Arguments, apart: Option<(Kind, Uplink)>) -> Pass<
     });
     let by_cm = table::by_rdma_cm(short);
     let by_tcp = match apart {
-        // TCP between hosts is the same as on one: the short run has them once.
+        // TCP between hosts is the same as on one: the short run has these rows once.
         Some(_) if short => Vec::new(),
         _ => table::by_tcp(short),
     };
     let mut rows = [by_cm.clone(), by_tcp.clone()].concat();
-    // Stock vmw_pvrdma attaches nothing to groups. And rxe does, but of ten datagrams it sends one.
+    // Stock vmw_pvrdma attaches nothing to groups. rxe does, but sends only one of ten datagrams.
     if !short && matches!(apart, Some((Kind::Rxe, _))) {
         rows.push(table::mckey());
     }
@@ -236,7 +236,7 @@ fn migrations() -> impl Iterator<Item = Case<Hosts>> {
     })
 }
 
-/// The cases that are meant on the stage they share, which is set up only if there is one.
+/// A pass of the selected cases on the stage they share, which is set up only if there are any.
 fn pass<'a, S: Stage + 'a>(
     mut cases: Vec<Case<S>>,
     arguments: &'a Arguments,

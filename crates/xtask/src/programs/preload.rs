@@ -1,4 +1,4 @@
-//! Programs with the checkout's verbs library in front of theirs.
+//! Programs that load the checkout's verbs library in front of theirs.
 
 use std::env;
 use std::net::Ipv4Addr;
@@ -10,10 +10,10 @@ use vrdma_lab::pair::Side;
 use vrdma_lab::place::Preload;
 use vrdma_lab::wire;
 
-/// Overrides which verbs library is loaded.
+/// Names the verbs library to load instead.
 const LIBRARY_VARIABLE: &str = "VRDMA_LIBRARY";
 
-/// The library as the checkout has it now, unless the environment names one.
+/// The library built from the checkout as it is now, unless the environment names one.
 ///
 /// # Errors
 /// When it does not build.
@@ -24,13 +24,13 @@ pub(crate) fn library() -> Result<PathBuf> {
     }
 }
 
-/// How programs of a host of a wire run, with the adapter that is called like the side.
+/// The environment of programs on a host of a wire, with the adapter that is named like the side.
 pub(crate) fn preload(host: &Entry, side: Side, run_dir: &Path, library: &Path) -> Preload {
     let addresses = [Side::A, Side::B].map(wire::address);
     preload_at(host, side, run_dir, library, addresses)
 }
 
-/// The same where other addresses are called `$A` and `$B`.
+/// The same with other addresses for `$A` and `$B`.
 pub(super) fn preload_at(
     host: &Entry,
     side: Side,

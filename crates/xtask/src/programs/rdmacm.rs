@@ -1,8 +1,8 @@
-//! What else comes with librdmacm: programs that meet by it without any option, and its sockets.
+//! Other programs of librdmacm: those that meet by it without any option, and its sockets.
 //!
-//! `rcopy` and the web server are checked by comparing files, `riostream` checks what it gets by itself, and the others
-//! say by their status and last words that they came to their end. Both ends of a copy need one file system, so hosts
-//! alone run these.
+//! `rcopy` and the web server are checked by comparing files, `riostream` checks by itself what it receives, and the
+//! others tell by their status and last words that they ran to the end. Both ends of a copy need one file system, so
+//! these run only on hosts.
 
 /// Name, server, client, words.
 pub(super) type Fact = (
@@ -52,8 +52,8 @@ pub(super) const PROGRAMS: &[Fact] = &[
     ),
 ];
 
-/// Programs that know TCP sockets only, and speak TLS over them. With `unshare` they have no network but ours.
-/// `-WWW` serves the files of a folder.
+/// Programs that know only TCP sockets, and speak TLS over them. With `unshare` they have no network but ours. `-WWW`
+/// serves the files of a folder.
 const OPENSSL_SERVER: &str = "dir=/tmp/vrdma-sockets-$A && rm -rf $dir && mkdir $dir && cd $dir && \
      head -c 3000000 /dev/urandom >in && \
      openssl req -x509 -newkey rsa:2048 -nodes -keyout key -out certificate -subj /CN=vrdma -days 2 2>/dev/null && \

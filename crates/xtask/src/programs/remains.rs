@@ -1,4 +1,4 @@
-//! What programs leave behind at a daemon's adapters: nothing, or the row has failed.
+//! Objects that programs leave behind at a daemon's adapters: any of them fails the row.
 
 use std::path::PathBuf;
 use std::thread;
@@ -10,26 +10,26 @@ use vrdma_lab::daemon::Daemon;
 
 use crate::counters;
 
-/// How long a guest's kernel or the daemon may take to take away what an ended program had.
+/// How long a guest's kernel or the daemon may take to remove what an ended program had.
 const GONE_LIMIT: Duration = Duration::from_secs(20);
 
 const POLL: Duration = Duration::from_millis(20);
 
-/// What is alive without a program.
+/// The objects that exist without a program.
 pub(super) struct Remains {
     vrdma: PathBuf,
     idle: Vec<Value>,
 }
 
 impl Remains {
-    /// Of a daemon that nobody uses.
+    /// Reads the objects of an idle daemon.
     pub(super) fn of_idle(daemon: &Daemon) -> Result<Self> {
         let vrdma = crate::lab::built("vrdma", true)?;
         let idle = counters::objects(&counters::asked(daemon, &vrdma)?);
         Ok(Self { vrdma, idle })
     }
 
-    /// What each adapter has counted, for the reader of a failure.
+    /// The counters of each adapter, to explain a failure.
     pub(super) fn counters(&self, daemon: &Daemon) -> String {
         let adapters = counters::asked(daemon, &self.vrdma).unwrap_or_default();
         let lines = adapters.iter().map(|adapter| {
@@ -41,7 +41,7 @@ impl Remains {
         lines.collect()
     }
 
-    /// Waits until nothing of an ended program is left.
+    /// Waits until no objects of an ended program are left.
     pub(super) fn wait_until_gone(&self, daemon: &Daemon) -> Result<()> {
         let deadline = Instant::now() + GONE_LIMIT;
         loop {

@@ -1,4 +1,4 @@
-//! `vrdma relay` hangs up on a program that connects and says nothing, and waits for the next one.
+//! `vrdma relay` disconnects a program that connects and sends nothing, and waits for the next one.
 
 use std::fs::write;
 use std::process::{Command, id};
@@ -15,13 +15,13 @@ pub(super) const NAME: &str = "vrdma relay and a silent caller";
 
 const PORT: u16 = 4445;
 
-/// Seconds that the relay bears.
+/// Seconds after which the relay disconnects it.
 const SILENCE: &str = "1";
 
-/// On a busy machine, Python's start included.
+/// Longest wait on a busy machine, including Python's start.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// Connects and stays; it is killed.
+/// Connects and stays connected until it is killed.
 const CALLER: &str = "\
 import signal, sys
 from pyverbs.cmid import CMID, AddrInfo
@@ -33,14 +33,14 @@ cmid.connect()
 signal.pause()
 ";
 
-/// Two callers, one after the other, are told of.
+/// Checks that two callers, one after the other, are reported.
 pub(super) fn check(stage: &Hosts) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let script = folder.path().join("caller.py");
     write(&script, CALLER)?;
     let to = stage.address(Side::B).to_string();
     let mut command = Command::new(crate::lab::built("vrdma", false)?);
-    // Whose memory it would map is asked only of a relay that says what it wants.
+    // Any process will do: its memory is mapped only for a relay that sends its request.
     command
         .args(["relay", "--inside", "--silence", SILENCE])
         .args(["--qemu", &id().to_string()])

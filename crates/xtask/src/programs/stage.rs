@@ -90,7 +90,7 @@ impl Hosts {
         &self.daemon
     }
 
-    /// A side's, by which the other calls it.
+    /// A side's address, by which the other side calls it.
     pub(super) fn address(&self, side: Side) -> Ipv4Addr {
         wire::address(side)
     }
@@ -111,7 +111,7 @@ impl Stage for Hosts {
     }
 }
 
-/// Our own programs, where containers see them too.
+/// Builds our own programs, in a folder that containers see too.
 fn own_programs(folder: &Path) -> Result<()> {
     fs::create_dir(folder)?;
     for own in [Own::Cp, Own::Rude] {

@@ -1,14 +1,14 @@
-//! What must work as a process: the guests' table and what guests do not have.
+//! Programs that must work as processes: the guests' table and what guests do not have.
 
 use super::rdmacm::{self, Fact};
 use crate::guests::{self, Row, Setting};
 
-/// Where a program runs.
+/// The place where a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inside {
-    /// With this host's files and processes.
+    /// On the host, with its files and processes.
     Host,
-    /// With the image's files and its own processes.
+    /// In a container, with the image's files and its own processes.
     Container,
 }
 
@@ -19,14 +19,14 @@ pub(super) struct Program {
     pub(super) server: String,
     pub(super) client: String,
     pub(super) expect: Vec<&'static str>,
-    /// Both start at once, and the server must end well too: they give each other time by themselves.
+    /// Whether both start at once, and the server must succeed too: they wait for each other by themselves.
     pub(super) together: bool,
 }
 
-/// The device, which no folder of the kernel names here.
+/// Sets `$DEV` to the device, which is in no folder of the kernel here.
 const DEVICE: &str = "DEV=$(ibv_devices | awk 'NR > 2 { print $1; exit }')";
 
-/// libfabric is not in the image.
+/// Rows of the host only: libfabric is not in the image.
 const HOST_ONLY: &[Fact] = &[
     (
         "fi_pingpong verbs msg",
@@ -62,7 +62,7 @@ const HOST_ONLY: &[Fact] = &[
     ),
 ];
 
-/// Both ranks on one adapter: mpirun starts them where it is itself. Hosts lack NetPIPE.
+/// Both ranks are on one adapter: mpirun starts them on its own host. Hosts lack NetPIPE.
 const OPEN_MPI: Fact = (
     "Open MPI over rc_verbs",
     "",
@@ -87,13 +87,13 @@ fn host_mpi(ranks: u32) -> Program {
     program(name, "", &client, &["rc_verbs/", "x65536"])
 }
 
-/// Registers its memory all the time while everything else uses it.
+/// The program that registers its memory all the time while everything else uses it.
 const MEMORY_STRESS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/memory_stress.c");
 
-/// What it allocates by.
+/// An allocator for that program.
 struct Allocator {
     name: &'static str,
-    /// Of Debian's; the program's own if empty.
+    /// The library in Debian; empty for the program's own allocator.
     library: &'static str,
 }
 
@@ -122,10 +122,10 @@ fn memory_stress(allocator: &Allocator) -> Program {
     program(name, "", &client, &["all is well"])
 }
 
-/// The folder of our own programs, which containers see beside the socket too.
+/// Sets `$P` to the folder of our own programs, which containers see too, beside the socket.
 const OWN: &str = "P=$(dirname $VRDMA_SOCKET)/own";
 
-/// Files of many sizes byte by byte, and ends that do not behave.
+/// Compares files of many sizes byte by byte, and tests peers that misbehave.
 const COPIES: Fact = (
     "vrdma-cp",
     "rm -rf $P/in && mkdir $P/in && exec $P/vrdma-cp --receive $P/in --port 18601 --timeout 2",
@@ -133,8 +133,8 @@ const COPIES: Fact = (
     &["all is well"],
 );
 
-/// A receiver and a sender of datagrams to a group. Each waits three seconds after it has joined, which is
-/// the receiver's time to join; then the receiver polls until it has them all.
+/// A receiver and a sender of datagrams to a group. Each waits three seconds after it has joined, so that the receiver
+/// has joined by then; then the receiver polls until it has received them all.
 pub(super) fn mckey() -> Program {
     let group = "239.192.10.1";
     let (server, client) = (
@@ -147,11 +147,11 @@ pub(super) fn mckey() -> Program {
     }
 }
 
-/// Datagrams of sockets. The stream is as fast as its sender, and the server tells how many came. The echo
-/// is checked: each answer must be that of the last datagram. Its client repeats what was not answered in a
-/// millisecond, and waits for ever when both answers come (it sends the number that it has received last):
-/// a machine with more to do than processors meets that, so it is tried again. A server without an address
-/// is bound to the loopback address.
+/// Datagrams of sockets. The stream is as fast as its sender, and the server prints how many arrived. The echo is
+/// checked: each answer must be that of the last datagram. Its client repeats a datagram that was not answered within a
+/// millisecond, and waits for ever when both answers come (it sends the number that it has received last). This happens
+/// on a machine with more to do than processors, so the row is tried again. A server without an address is bound to the
+/// loopback address.
 const DATAGRAM_SOCKETS: &[Fact] = &[
     (
         "udpong stream",
@@ -181,11 +181,11 @@ fn fact(&(name, server, client, expect): &Fact) -> Program {
     program(name.to_owned(), server, client, expect)
 }
 
-/// Rows of guests that are about guests: their MPI starts the far rank by ssh.
+/// Rows for guests only: their MPI starts the remote rank by ssh.
 const GUESTS_ONLY: &[&str] = &["Open MPI"];
 
-/// Between a guest and its host: programs that meet by `rdma_cm` without any option, perftest's option for it,
-/// and rows that meet by TCP, for which the host has an address of its own.
+/// Rows between a guest and its host: programs that meet by `rdma_cm` without any option, perftest's option for it, and
+/// rows that meet by TCP, for which the host has an address of its own.
 const BY_RDMA_CM: &[&str] = &["rping", "ucmatose", "udaddy", "rstream"];
 const PERFTEST_BY_RDMA_CM: &str = " -R ";
 const BY_TCP: &[&str] = &[
@@ -197,7 +197,7 @@ const BY_TCP: &[&str] = &[
     "ib_atomic_bw -n 200",
 ];
 
-/// An option of the image's ucx_perftest that older ones of hosts lack; their default is the same.
+/// An option of the image's ucx_perftest that older versions on hosts lack; their default is the same.
 const NEWER_UCX: &str = " -P 0";
 
 /// Rows of a guest and its host that meet by `rdma_cm`; with `short`, those that CI has time for.
@@ -208,7 +208,7 @@ pub(super) fn by_rdma_cm(short: bool) -> Vec<Program> {
     })
 }
 
-/// The same that meet by TCP.
+/// The same for rows that meet by TCP.
 pub(super) fn by_tcp(short: bool) -> Vec<Program> {
     of_unlike(short, |row| BY_TCP.contains(&row.name.as_str()))
 }
@@ -222,7 +222,7 @@ fn of_unlike(short: bool, wanted: impl Fn(&Row) -> bool) -> Vec<Program> {
     rows.iter().filter(|row| wanted(row)).map(of_row).collect()
 }
 
-/// Every row of a place; with `short`, those that CI has time for.
+/// Every row of one kind of place; with `short`, those that CI has time for.
 pub(super) fn programs(short: bool, inside: Inside) -> Vec<Program> {
     let setting = Setting {
         short,

@@ -1,4 +1,4 @@
-//! What is expected of each test, and how it compares with what happened.
+//! Expected outcomes of tests, compared with the actual ones.
 
 use anyhow::{Context, Result, bail};
 
@@ -12,7 +12,7 @@ struct Line {
 /// The list.
 pub(super) struct Expected(Vec<Line>);
 
-/// What became of a test.
+/// The outcome of a test.
 pub(super) struct Outcome {
     kind: String,
     name: String,
@@ -20,13 +20,13 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// What to say if it is no test but a pattern without one.
+    /// The complaint about an outcome that is not of a test but of a pattern that matches none.
     pub(super) fn unknown(&self) -> Option<String> {
         let sentence = || format!("no test matches {:?}; {}", self.name, self.reason);
         (self.kind == "unknown").then(sentence)
     }
 
-    /// From the report of the runner: a kind, a name and a reason a line.
+    /// Reads the runner's report: a kind, a name and a reason a line.
     pub(super) fn read(report: &str) -> Vec<Self> {
         let line = |line: &str| {
             let mut words = line.splitn(3, ' ');
@@ -40,7 +40,7 @@ impl Outcome {
     }
 }
 
-/// Shell-style `*`.
+/// Whether a name matches a pattern with shell-style `*`.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -64,7 +64,7 @@ impl Expected {
         Ok(Self(lines))
     }
 
-    /// What differs; lines without a test count only when all tests ran.
+    /// Describes differences; lines that match no test count only when all tests ran.
     pub(super) fn compare(&self, outcomes: &[Outcome], all: bool) -> Vec<String> {
         let mut used = vec![false; self.0.len()];
         let mut findings = Vec::new();
@@ -115,7 +115,7 @@ impl Line {
     }
 }
 
-/// How many of each kind.
+/// Counts outcomes of each kind.
 pub(super) fn summary(outcomes: &[Outcome]) -> String {
     let count = |kind| {
         outcomes

@@ -13,10 +13,10 @@ const FOLDER: &str = "/opt/rdma-core";
 /// Seconds that one test may take: an emulated processor runs both of its sides.
 const LIMIT: u32 = 60;
 
-/// Of all tests together.
+/// Longest time of all tests together.
 const ALL_LIMIT: Duration = Duration::from_secs(1200);
 
-/// The report on the tests that match.
+/// Runs the tests that match and returns the report.
 pub(super) fn run(only: &[String]) -> Result<String> {
     let mixed = Mixed::start(&crate::lab::daemon(true)?)?;
     let guest = mixed.guest();

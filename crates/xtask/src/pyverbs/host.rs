@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::SCRIPT;
 use crate::process_host::ProcessHost;
 
-/// Where Debian puts the tests, below a root.
+/// The folder of the tests in Debian, below a root.
 const TESTS: &str = "usr/share/doc/rdma-core/tests";
 
 /// Debian's Python, for which its pyverbs is built.
@@ -18,7 +18,7 @@ const PYTHON: &str = "/usr/bin/python3";
 /// Seconds that one test may take.
 pub(super) const LIMIT: &str = "30";
 
-/// The report on the tests that match.
+/// Runs the tests that match and returns the report.
 pub(super) fn run(release: bool, only: &[String]) -> Result<String> {
     let library = crate::library::link(release)?;
     let folder = TempDir::with_prefix("vrdma-pyverbs-")?;
@@ -46,7 +46,7 @@ pub(super) fn run(release: bool, only: &[String]) -> Result<String> {
     Ok(std::fs::read_to_string(report)?)
 }
 
-/// Copies the tests of a root to where they can be imported, ours beside them.
+/// Copies the tests of a root, and ours, to a folder from which they can be imported.
 pub(super) fn unpack(root: &Path, folder: &Path) -> Result<()> {
     let tests = root.join(TESTS);
     ensure!(

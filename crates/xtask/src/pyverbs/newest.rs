@@ -15,11 +15,11 @@ use super::SCRIPT;
 use super::host::{LIMIT, unpack};
 use crate::process_host::ProcessHost;
 
-/// What the tests are and need.
+/// The packages of the tests and of what they need.
 const PACKAGES: [&str; 2] = ["rdma-core", "python3-pyverbs"];
 
-/// The tests ask iproute2 for the network interface of a device, and for the interface's addresses. Of our device the
-/// kernel knows neither, so these answer with the adapter of [`ProcessHost`].
+/// Programs in place of iproute2's, which the tests ask for the network interface of a device, and for the interface's
+/// addresses. The kernel knows neither for our device, so these answer with the adapter of [`ProcessHost`].
 const PROGRAMS: [(&str, &str); 2] = [
     (
         "rdma",
@@ -31,7 +31,7 @@ const PROGRAMS: [(&str, &str); 2] = [
     ),
 ];
 
-/// The report on the tests that match.
+/// Runs the tests that match and returns the report.
 pub(super) fn run(release: bool, only: &[String]) -> Result<String> {
     let root = Root::ensure(&Contents {
         name: "rdma-core".to_owned(),
@@ -71,7 +71,7 @@ fn write_program(path: &Path, script: &str) -> Result<()> {
     Ok(std::fs::set_permissions(path, all_may_run)?)
 }
 
-/// Folders have the same names inside.
+/// The container. Folders have the same names inside.
 fn container(
     root: &Root,
     daemon: &ProcessHost,

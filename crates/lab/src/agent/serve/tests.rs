@@ -1,4 +1,4 @@
-//! The agent on the host, its host on the other end of a socket pair.
+//! The agent, run on the host, with its host on the other end of a socket pair.
 
 use std::io::BufReader;
 use std::os::unix::net::UnixStream;
@@ -42,7 +42,7 @@ impl Host {
         while !matches!(self.next(), Event::Started { id: started, .. } if started == id) {}
     }
 
-    /// The command's output on both streams, and its status.
+    /// Collects the command's output on both streams, and its status.
     fn finish(&mut self, id: u64) -> (String, String, i32) {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         loop {

@@ -1,12 +1,12 @@
-//! Who listens by `rdma_cm`, as the kernel tells it of its RDMA devices (rdma-resource(8)).
+//! Processes that listen by `rdma_cm`, as the kernel lists them (rdma-resource(8)).
 
 use std::path::Path;
 use std::process::Command;
 
-/// Where the kernel names its devices.
+/// The folder of the kernel's RDMA devices.
 const DEVICES: &str = "/sys/class/infiniband";
 
-/// Processes of which the kernel has a listening identifier.
+/// Processes for which the kernel has a listening identifier.
 pub(super) fn listeners() -> Vec<u32> {
     if !Path::new(DEVICES).exists() {
         return Vec::new();
@@ -20,7 +20,7 @@ pub(super) fn listeners() -> Vec<u32> {
     )
 }
 
-/// Each line is one identifier: words with their values.
+/// Parses lines with one identifier each: words with their values.
 fn parse(shown: &str) -> Vec<u32> {
     let listens = |line: &&str| value(line, "state") == Some("LISTEN");
     let process = |line: &str| value(line, "pid")?.parse().ok();

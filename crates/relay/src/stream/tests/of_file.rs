@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Where the pages of our block and of the other one are.
+/// Offsets of the pages of the placed block and of the other one.
 const OURS_AT: u64 = 1 << 20;
 const BIOS_AT: u64 = 3 << 20;
 const BIOS_PAGES: u64 = 4;
@@ -12,7 +12,7 @@ type Written = (u64, Vec<u8>);
 
 struct File {
     writes: Vec<Written>,
-    /// Where the stream goes on.
+    /// Offset at which the stream goes on.
     at: u64,
 }
 
@@ -56,7 +56,7 @@ fn block(name: &[u8], pages: u64) -> Vec<u8> {
     [named(name), (pages * PAGE_BYTES).to_be_bytes().to_vec()].concat()
 }
 
-/// Up to the end of the list of blocks, with the offset of our bitmap.
+/// A file up to the end of the list of blocks, with the offset of the placed block's bitmap.
 fn begun(capabilities: &[&[u8]]) -> (File, u64) {
     let begin = [vec![1], word(2), named(b"ram"), word(0), word(4)].concat();
     let total = page_word(PAGES + BIOS_PAGES, 4);
@@ -76,7 +76,7 @@ fn begun(capabilities: &[&[u8]]) -> (File, u64) {
     (file.stream(end), bitmap)
 }
 
-/// The same as the destination reads it.
+/// The same beginning as the destination reads it.
 fn without_file(capabilities: &[&[u8]]) -> Vec<u8> {
     [beginning(capabilities), memory()].concat()
 }
@@ -96,7 +96,7 @@ fn pages_are_placed_and_others_come_at_the_end_of_a_part() {
         .stream([part(2), end()].concat())
         .pages(BIOS_AT, 1, &[9])
         .pages(OURS_AT, 3, &[5])
-        // QEMU's buffer may be written before the last pages are.
+        // QEMU may write its buffer before the last pages.
         .stream(part(3))
         .pages(BIOS_AT, 1, &[10])
         .write(bitmap, vec![0b0001_1000, 0])
@@ -135,7 +135,7 @@ fn a_page_that_was_written_and_is_not_in_the_bitmap_is_told() {
     let file = file.write(bitmap, vec![0xff, 0b1111_1101]);
     assert_eq!(file.read(), Err(Fault::LeftOut("ram".to_owned())));
     let (file, bitmap) = begun(&[]);
-    // Of a page that was never written nothing is known, as of memory that the guest gave back.
+    // Pages that were never written are not checked, like memory that the guest gave back.
     let file = file.write(bitmap, vec![0, 0]);
     assert!(file.read().is_ok());
 }

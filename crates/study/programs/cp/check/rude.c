@@ -1,11 +1,11 @@
 /*
- * An end of vrdma-cp that does not behave, and tells how the other end takes it.
+ * An end of vrdma-cp that misbehaves, and reports how the other end reacts.
  *
  *   rude HOST MANNER        as a sender
  *   rude --receive MANNER   as a receiver, for one sender
  *
- * Prints what the other end says, which vrdma-cp says to its user too. Exit status 1 when the other end
- * ended the connection or said FAILED, 0 when it took the manner as good, 2 without a connection.
+ * Prints the messages of the other end, which vrdma-cp prints for its user too. Exit status 1 when the other
+ * end closed the connection or sent FAILED, 0 when it accepted the manner, 2 without a connection.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static int hear(struct link *link, enum kind kind)
     return 0;
 }
 
-/* An offer that is good as far as it goes. */
+/* Makes an offer and waits for its grant. */
 static int offer(struct link *link, uint64_t size, const char *name)
 {
     return link_say(link, OFFER, size, name) != 0 || hear(link, GRANT);
@@ -86,7 +86,7 @@ static int wrong_sum(struct link *link)
            hear(link, DONE);
 }
 
-/* Behind the last slot: the adapter refuses it by the key's bounds. */
+/* Writes behind the last slot: the adapter refuses it by the key's bounds. */
 static int outside(struct link *link)
 {
     link->ring.address += (uint64_t)link->ring.slots * link->ring.segment;

@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand};
 
 /// Published studies of RDMA in VMs, reproduced on this machine side by side
 ///
-/// Starts its own daemon, guests, containers and processes, runs the tools that the studies ran, and
-/// puts what they say beside the published numbers.
+/// Starts its own daemon, guests, containers and processes, runs the tools that the studies ran, and compares their
+/// figures with the published numbers.
 #[derive(Debug, Parser)]
 #[command(
     name = "vrdma-study",
@@ -30,30 +30,30 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// List the studies and their cells
     List {
-        /// Studies (s0), measures (s0/send-lat-polling) or cells (s4/write-lat/F); all without one
+        /// Studies (s0), measures (s0/send-lat-polling) or cells (s4/write-lat/F); all if absent
         names: Vec<String>,
     },
-    /// Measure, or go on where the last run in this folder ended
+    /// Measure, or continue where the last run in this folder ended
     ///
     /// Guests are booted from an image that is built once (mmdebstrap); containers need bubblewrap. The guests' agent
-    /// is vrdma-lab-agent beside this program, or what VRDMA_LAB_AGENT names; in a checkout it is compiled. A
-    /// cell that fails is kept with its reason, and the run goes on. After Ctrl-C the present turn is
-    /// ended; another Ctrl-C ends at once. Either way the same command goes on later.
+    /// is vrdma-lab-agent beside this program, or the file that VRDMA_LAB_AGENT names; in a checkout it is compiled. A
+    /// cell that fails is kept with its reason, and the run continues. After Ctrl-C the present turn is completed;
+    /// another Ctrl-C ends at once. In both cases the same command continues later.
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunOptions),
-    /// Write report.html and report.md: published, ours, and the ratios that carry over
+    /// Write report.html and report.md: published figures, ours, and the ratios that can be compared between machines
     Report(ReportOptions),
     /// Put the medians of two runs side by side
     #[command(after_help = "Example: vrdma study compare before/results.json after/results.json")]
     Compare {
         /// The results.json of one run
         a: PathBuf,
-        /// Of the other
+        /// The results.json of the other run
         b: PathBuf,
     },
 }
 
-/// Where results go unless something else is said.
+/// Default folder of results.
 const FOLDER: &str = "vrdma-study";
 
 const RUN_EXAMPLES: &str = "\
@@ -64,7 +64,7 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct RunOptions {
-    /// Studies (s0), measures (s0/send-lat-polling) or cells (s4/write-lat/F); all without one
+    /// Studies (s0), measures (s0/send-lat-polling) or cells (s4/write-lat/F); all if absent
     pub(crate) names: Vec<String>,
     /// Fewer messages, fewer repetitions, smaller files
     #[arg(long)]
@@ -72,7 +72,8 @@ pub(crate) struct RunOptions {
     /// How often each cell is measured: 5, with --short 2
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) repetitions: Option<u32>,
-    /// Begin no measurement after so many minutes; cells that were not reached say so, and the same command goes on
+    /// Begin no measurement after this many minutes; cells that were not reached are marked, and the same command
+    /// continues
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub(crate) minutes: Option<u64>,
     /// Folder of the results
@@ -88,10 +89,10 @@ pub(crate) struct ReportOptions {
     /// The run's folder, or its results.json
     #[arg(long, default_value = FOLDER, value_name = "PATH")]
     pub(crate) out: PathBuf,
-    /// Where the report goes; the run's folder if absent
+    /// Folder of the report; the run's folder if absent
     #[arg(long, value_name = "FOLDER")]
     pub(crate) to: Option<PathBuf>,
-    /// A Markdown file with marks for a few of the ratios, which are written there
+    /// A Markdown file with marks, between which a few of the ratios are written
     #[arg(long, value_name = "FILE")]
     pub(crate) quote: Option<PathBuf>,
 }

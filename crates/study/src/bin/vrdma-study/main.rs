@@ -1,4 +1,4 @@
-//! `vrdma-study`: the published studies on this machine, which `vrdma study` starts. It needs no daemon; it starts its
+//! `vrdma-study`: the published studies on this machine; `vrdma study` starts it. It needs no daemon; it starts its
 //! own.
 
 #![forbid(unsafe_code)]
@@ -26,10 +26,10 @@ use arguments::{Arguments, Command, ReportOptions, RunOptions};
 /// Set by the first Ctrl-C.
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// What a shell says of a command that an interrupt ended.
+/// Exit status of a command that an interrupt ended, as in shells.
 const INTERRUPTED: u8 = 130;
 
-/// What a command found, for programs and for people.
+/// Result of a command, for programs and for people.
 struct Output {
     json: String,
     text: String,
@@ -37,7 +37,7 @@ struct Output {
 }
 
 impl Output {
-    /// `text` ends without a newline.
+    /// Makes an output from a value and its text, which ends without a newline.
     fn new(value: &impl Serialize, text: impl Into<String>) -> Result<Self> {
         Ok(Self {
             json: serde_json::to_string_pretty(value)?,
@@ -46,7 +46,7 @@ impl Output {
         })
     }
 
-    /// A reader that has seen enough (`vrdma study list | head`) is no failure.
+    /// Prints the output. A reader that has seen enough (`vrdma study list | head`) is no failure.
     fn print(self, json: bool) -> Result<ExitCode> {
         let form = if json { self.json } else { self.text };
         match writeln!(std::io::stdout(), "{form}") {
@@ -130,7 +130,7 @@ fn measured(options: &RunOptions) -> Result<Output> {
     Ok(Output { status, ..output })
 }
 
-/// The first interrupt ends the run in order, the second at once: guests end with this process.
+/// Handles interrupts: the first ends the run in order, the second at once; guests end with this process.
 fn wait_for_interrupts() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,4 +1,4 @@
-//! Runs whose time is limited, by a clock that only turns move.
+//! Runs with limited time, by a clock that only turns move.
 
 use super::*;
 
@@ -43,7 +43,7 @@ fn what_the_time_does_not_reach_says_so_and_is_measured_later() {
     );
 }
 
-/// Four tenants at once take much longer than anybody thought.
+/// Four tenants at once take much longer than estimated.
 fn tenants_are_slow(setting: Setting) -> u64 {
     if setting.tenants > 1 { 600 } else { 1 }
 }
@@ -58,7 +58,7 @@ fn a_slow_group_costs_the_later_ones_one_turn() {
     let names = ["s1/mpi-send", "s2/mpi-barrier", "s4/write-lat/F"];
     let (results, end) = scene.run(&names, &mut bench);
     assert_eq!(end, End::OutOfTime);
-    // Its share was over with the first slow cell; there was time for another in the end, but not for all.
+    // Its share was over with the first slow cell; later there was time for another, but not for all.
     assert_eq!(turns(&results, "s1/mpi-send/host-rdma-one"), 1);
     let slow = bench.asked.borrow();
     let slow = slow.iter().filter(|setting| setting.tenants > 1).count();
@@ -90,7 +90,7 @@ fn rivals_take_turns_inside_a_share() {
     );
 }
 
-/// Slower than a share of what is too little for all.
+/// Turns take longer than the shares, since the time is too short for all.
 #[test]
 fn every_measure_has_its_first_rivals_before_any_has_more() {
     let scene = Scene::of_minutes(1);
@@ -114,7 +114,7 @@ fn what_an_earlier_run_said_of_unreached_cells_is_forgotten() {
     let mut scene = Scene::of_minutes(0);
     let names = ["s4/write-lat/F", "s2/mpi-lat"];
     scene.run(&names, &mut Fake::default());
-    // Another run that is interrupted before it comes to them.
+    // Another run, which is interrupted before it comes to them.
     scene.time = None;
     let mut bench = Fake {
         stop_after: Some((1, &scene.stop)),
@@ -127,7 +127,7 @@ fn what_an_earlier_run_said_of_unreached_cells_is_forgotten() {
         told.starts_with("not reached before the run was interrupted"),
         "{told}"
     );
-    // And one that is not about them.
+    // And a run that does not include them.
     scene.stop.store(false, Ordering::Relaxed);
     let (results, _) = scene.run(&["s4/write-lat/F"], &mut Fake::default());
     assert_eq!(results.cell(&"s2/mpi-lat/virtual".parse().unwrap()), None);

@@ -1,5 +1,5 @@
-/* hold COUNT: opens so many adapters, the last ones of the list, makes a completion queue and a queue pair of each,
- * says so, and holds them until its input ends. */
+/* hold COUNT: opens COUNT adapters, the last ones of the list, makes a completion queue and a queue pair of each,
+ * reports that, and holds them until its input ends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -31,7 +31,7 @@ static int hold(struct ibv_device *device)
     return ibv_create_qp(pd, &wanted) == NULL ? fail("ibv_create_qp", name) : 0;
 }
 
-/* An open adapter takes some descriptors. */
+/* Raises the limit of descriptors: an open adapter takes some. */
 static void allow_descriptors(void)
 {
     struct rlimit limit;

@@ -1,4 +1,4 @@
-//! What the house plan asks of processes, and what was measured of it.
+//! The house plan's targets for processes, and the values that were measured.
 
 use super::one_thread;
 use super::table::Line;
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::bench::finding::{Finding, Target};
 
-/// One way beside another.
+/// The ratio of two ways.
 struct Ratio {
     what: &'static str,
     /// Cell and name.
@@ -74,7 +74,7 @@ const RATIOS: &[Ratio] = &[
     },
 ];
 
-/// Microseconds that a WRITE and a SEND may take where the daemon has a core for itself.
+/// Most microseconds of a WRITE and a SEND where the daemon has a core for itself.
 const WRITE_US: f64 = 1.0;
 const SEND_US: f64 = 1.5;
 const PINNED_LIMITS: [(&str, f64); 4] = [
@@ -84,7 +84,7 @@ const PINNED_LIMITS: [(&str, f64); 4] = [
     (one_thread::SEND, SEND_US),
 ];
 
-/// Million writes of 64 B a second that a pair of programs has at least.
+/// Fewest million writes of 64 B a second for a pair of programs.
 const WRITES_MIN: f64 = 2.0;
 
 pub(super) fn findings(lines: &[Line]) -> Vec<Finding> {

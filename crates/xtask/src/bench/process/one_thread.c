@@ -1,5 +1,5 @@
-/* one_thread WRITE|SEND COUNT: two connected queue pairs, one thread. Each in turn sends 2 bytes to the other; how long until they
- * are there, in microseconds: the middle one, 99 % and 99.9 %. Who polls at both ends needs one core and not two. */
+/* one_thread WRITE|SEND COUNT: two connected queue pairs, one thread. Each in turn sends 2 bytes to the other. Prints
+ * the time until they arrive, in microseconds: median, 99 % and 99.9 %. Polling both ends needs one core, not two. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,7 +128,7 @@ static void complete(struct ibv_cq *cq)
     }
 }
 
-/* A message that looks like none of the last 100. */
+/* Sends a message that differs from the last 100, and returns the time until it arrived. */
 static double send_one(size_t number, enum ibv_wr_opcode opcode)
 {
     int from = number % 2;

@@ -1,6 +1,6 @@
-//! A message where its program and the daemon have a core each.
+//! Latency of a message where its program and the daemon have a core each.
 //!
-//! perftest takes two programs, which share what the daemon leaves of two cores: giving it to each other takes as long as
+//! perftest uses two programs, which share what the daemon leaves of two cores: switching between them takes as long as
 //! the message. Here one thread has both ends.
 
 use std::path::PathBuf;
@@ -17,10 +17,10 @@ use crate::named::Only;
 pub(super) const WRITE: &str = "WRITE, both ends in one thread, daemon on a core of its own";
 pub(super) const SEND: &str = "SEND, both ends in one thread, daemon on a core of its own";
 
-/// Name, words of the program.
+/// Name, arguments of the program.
 const CELLS: [(&str, &str); 2] = [(WRITE, "WRITE 100000"), (SEND, "SEND 100000")];
 
-/// The program, if anybody wants it.
+/// The program, if a chosen row needs it.
 pub(super) struct OneThread {
     cells: Vec<(&'static str, &'static str)>,
     program: Option<PathBuf>,
@@ -45,7 +45,7 @@ impl OneThread {
         self.program.is_some()
     }
 
-    /// Each way once.
+    /// Measures each way once.
     pub(super) fn told(&self, pinned: &Pinned) -> Result<Vec<Told>> {
         let Some(program) = &self.program else {
             return Ok(Vec::new());
@@ -59,7 +59,7 @@ impl OneThread {
     }
 }
 
-/// The middle one, 99 % and 99.9 %, in microseconds.
+/// The median, 99 % and 99.9 %, in microseconds.
 fn measure(place: &dyn Place, command: &str) -> Result<[f64; 3]> {
     let output = place.start(command)?.end(RUN_LIMIT)?;
     let said = output.stdout_text();

@@ -24,7 +24,7 @@ pub(super) struct Pinned {
 }
 
 impl Pinned {
-    /// `None` where there is one core only.
+    /// `None` if there is only one core.
     pub(super) fn start() -> Result<Option<Self>> {
         let Some(core) = last_of_several(&fs::read_to_string("/proc/self/status")?) else {
             return Ok(None);
@@ -68,7 +68,7 @@ impl Pinned {
     }
 }
 
-/// A shell's words on a host, by `vrdma run`.
+/// Runs a shell's words on a host, by `vrdma run`.
 fn enter(host: &Entry, run: &[OsString], words: &str) -> Command {
     let known = [("A", Side::A), ("B", Side::B)];
     let mut env = Command::new("env");
@@ -78,7 +78,7 @@ fn enter(host: &Entry, run: &[OsString], words: &str) -> Command {
     host.command(&env)
 }
 
-/// Of the cores that this program may use.
+/// The last of the cores that this program may use, if there are several.
 fn last_of_several(status: &str) -> Option<u32> {
     let mut lines = status.lines();
     let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;

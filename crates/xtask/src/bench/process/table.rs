@@ -1,4 +1,4 @@
-//! All repetitions of one thing as one line.
+//! Summarises all repetitions of a row in one line.
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
@@ -18,7 +18,7 @@ pub(in crate::bench) struct Line {
     pub(in crate::bench) p999: Option<Samples>,
 }
 
-/// In the order of first mention, cells together.
+/// Lines in the order of first mention, those of a cell together.
 pub(in crate::bench) fn lines(told: &[Told]) -> Vec<Line> {
     let mut cells: Vec<&str> = Vec::new();
     let mut names: Vec<(&str, &str)> = Vec::new();
@@ -95,7 +95,7 @@ fn row(line: &Line) -> [String; 7] {
     ]
 }
 
-/// Three digits, which are all that such a run can tell.
+/// Formats three digits, which is all that such a run can tell.
 fn digits(value: f64) -> String {
     match value {
         100.0.. => format!("{value:.0}"),

@@ -18,7 +18,7 @@ pub(super) enum Pair {
     Apart(Hosts),
 }
 
-/// Programs of one daemon. Fields are in the order in which they must end.
+/// Two programs of one daemon. Fields are in the order in which they must end.
 pub(super) struct Neighbours {
     places: [Local; 2],
     _daemon: Daemon,
@@ -27,7 +27,7 @@ pub(super) struct Neighbours {
 }
 
 impl Pair {
-    /// Of one host, over a daemon with its sandbox or without it.
+    /// Programs of one host, over a daemon with its sandbox or without it.
     pub(super) fn confined(is_confined: bool) -> Result<Self> {
         let program = crate::lab::daemon(true)?;
         let library = programs::library()?;
@@ -52,7 +52,7 @@ impl Pair {
         }))
     }
 
-    /// Of two hosts, through a tunnel.
+    /// Programs of two hosts, through a tunnel.
     pub(super) fn tunnelled(uplink: Uplink) -> Result<Self> {
         let wire = WireConfig {
             uplink,

@@ -1,5 +1,5 @@
 /* churn queue-pairs|registrations: makes and destroys a queue pair, or registers and deregisters 1 GiB, until it
- * is killed. It says so when it has done it once. */
+ * is killed. It reports when it has done so once. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>

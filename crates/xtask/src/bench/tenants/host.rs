@@ -1,5 +1,5 @@
-//! A daemon with two tenants, whose programs run in the two network namespaces of a wire: perftest's ends find
-//! each other by TCP there.
+//! A daemon with two tenants, whose programs run in the two network namespaces of a wire, where perftest's ends find
+//! each other by TCP.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -20,7 +20,7 @@ use crate::programs::library;
 pub(super) const ONE: &str = "one";
 pub(super) const THREE: &str = "three";
 
-/// What every measurement needs.
+/// The programs and hosts that each measurement needs.
 pub(super) struct Tools {
     daemon: PathBuf,
     cli: PathBuf,
@@ -79,7 +79,7 @@ impl<'a> Host<'a> {
         Ok(())
     }
 
-    /// Where a tenant's end runs.
+    /// The place of a tenant's end.
     pub(super) fn place(&self, tenant: &str, side: Side) -> Result<Local> {
         let name = adapter_name(tenant, side);
         let output = self.folder.path().join(&name);

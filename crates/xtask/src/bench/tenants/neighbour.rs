@@ -12,22 +12,22 @@ use crate::bench::process::Told;
 use crate::bench::process::table::Line;
 use crate::demo::perftest;
 
-/// What the quiet one does.
+/// The program of the quiet tenant.
 const QUIET: &str = "ib_send_lat -F -x 1 -s 64 -n 20000 -p 18600";
 
-/// Ten times what the slowest takes.
+/// Ten times as long as the slowest takes.
 const RUN_LIMIT: Duration = Duration::from_secs(120);
 
-/// Of 99 % beside the hog.
+/// Target for the 99 %, in multiples of the 99 % beside the hog.
 const TARGET: Target = Target::Below(2.0);
 
-/// What there is beside the quiet tenant.
+/// The load beside the quiet tenant.
 #[derive(Clone, Copy)]
 enum Beside {
     Nothing,
-    /// A program that needs a core and nothing of the daemon.
+    /// A program that uses a core and nothing of the daemon.
     Hog,
-    /// Two programs of perftest without an end.
+    /// Two programs of perftest that do not end.
     Pair(&'static str),
     /// A program of churn.c.
     Churn(&'static str),
@@ -101,7 +101,7 @@ pub(super) fn measure(tools: &Tools, neighbour: &Neighbour) -> Result<Told> {
     })
 }
 
-/// Each beside the hog.
+/// Each load compared with the hog.
 pub(super) fn findings(lines: &[Line]) -> Result<Vec<Finding>> {
     let tail = |line: &Line| {
         let p99 = line.p99.as_ref().context("perftest told it")?;

@@ -1,4 +1,4 @@
-//! What two greedy tenants with weights 1:3 get, that send at the same time.
+//! The shares of two greedy tenants with weights 1:3 that send at the same time.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use super::host::{Host, ONE, THREE, Tools};
 use crate::bench::finding::{Finding, Target};
 use crate::demo::{Measure, Samples, perftest};
 
-/// perftest leaves out two seconds at the begin and two at the end.
+/// Duration of a run; perftest leaves out two seconds at the beginning and two at the end.
 const SECONDS: u32 = 9;
 
-/// Ten times as much.
+/// Ten times as long.
 const RUN_LIMIT: Duration = Duration::from_secs(90);
 
 /// 1:3 within 5 %.
 const TARGETS: [Target; 2] = [Target::AtLeast(2.85), Target::Below(3.15)];
 
-/// What both do.
+/// The program of both tenants.
 pub(super) struct Shares {
     pub(super) name: &'static str,
     program: &'static str,
@@ -39,7 +39,7 @@ pub(super) const ALL: [Shares; 2] = [
     },
 ];
 
-/// Rates of the two.
+/// Rates of the two tenants.
 pub(super) struct Rates {
     pub(super) one: f64,
     pub(super) three: f64,

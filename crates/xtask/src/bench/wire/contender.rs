@@ -17,12 +17,12 @@ use crate::bench::processor::processor_time;
 use crate::counters;
 use crate::demo::{Figure, Measure, Samples, perftest, qperf};
 
-/// Twenty times what the slowest takes; a hung one is reported, not waited for.
+/// Twenty times as long as the slowest takes; one that hangs is reported, not waited for.
 const RUN_LIMIT: Duration = Duration::from_secs(120);
 
 const BYTES_PER_GIB: f64 = 1_073_741_824.0;
 
-/// Title, measure, program. Of three seconds perftest takes the one in the middle.
+/// Title, measure, program. perftest takes the middle one of three seconds.
 const CELLS: &[(&str, Measure, &str)] = &[
     ("write latency, 2 B", Measure::OneWay, "ib_write_lat -n 300"),
     ("send latency, 2 B", Measure::OneWay, "ib_send_lat -n 300"),
@@ -58,7 +58,7 @@ pub(super) struct Figures {
     pub(super) cell: String,
     pub(super) unit: &'static str,
     pub(super) samples: Option<Samples>,
-    /// Why there are none.
+    /// The reason why there are no samples.
     pub(super) failure: Option<String>,
 }
 
@@ -85,7 +85,7 @@ impl Figures {
 /// Two places that are up.
 pub(super) struct Contender<'a> {
     pub(super) name: &'a str,
-    /// The server's and the client's.
+    /// The places of the server and of the client.
     pub(super) places: [&'a dyn Place; 2],
     pub(super) daemons: &'a [Daemon],
     pub(super) wire: Option<&'a WiredHosts>,
@@ -104,7 +104,7 @@ impl Contender<'_> {
         figures
     }
 
-    /// TCP of processes is the hosts', without any guest or daemon.
+    /// The figures of processes. Their TCP is that of the hosts, without any guest or daemon.
     pub(super) fn processes(&self, hosts_too: bool) -> Vec<Figures> {
         let mut figures: Vec<Figures> = CELLS.iter().map(|cell| self.cell(cell)).collect();
         figures.push(self.daemons_time());
@@ -114,7 +114,7 @@ impl Contender<'_> {
         figures
     }
 
-    /// What gets through a wire that loses frames.
+    /// The rates that pass through a wire that loses frames.
     pub(super) fn goodput(&self) -> Vec<Figures> {
         vec![self.cell(&CELLS[GOODPUT]), self.tcp(&TCP[1])]
     }
@@ -135,7 +135,7 @@ impl Contender<'_> {
         })
     }
 
-    /// Processor time of both daemons for what they carry, in seconds a GiB.
+    /// Processor time of both daemons for the traffic that they carry, in seconds a GiB.
     fn daemons_time(&self) -> Figures {
         let (title, _, program) = CELLS[GOODPUT];
         let server = format!("{program} -x 1 -F");
@@ -159,7 +159,7 @@ impl Contender<'_> {
         Ok((time, counters::rdma_sum(&adapters, "tx_bytes")))
     }
 
-    /// The hosts' own kernels over the same veth pair.
+    /// TCP of the hosts' own kernels over the same veth pair.
     fn host_tcp(&self, &(title, measure): &(&str, Measure)) -> Figures {
         self.figures("TCP of the hosts".to_owned(), title, measure.unit(), || {
             Ok(host_qperf(self.wire, qperf::client(measure))?.value)
@@ -196,7 +196,7 @@ impl Contender<'_> {
     }
 }
 
-/// The image's qperf on the hosts; the client tries until the server listens.
+/// Runs the image's qperf on the hosts; the client tries until the server listens.
 fn host_qperf(hosts: Option<&WiredHosts>, client: &str) -> Result<Figure> {
     let hosts = hosts.context("there are two hosts")?;
     let image = Image::ensure()?;

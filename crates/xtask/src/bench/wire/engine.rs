@@ -1,4 +1,4 @@
-//! The engine without a wire: what one core does with packets when nothing else is in its way.
+//! The engine without a wire: how many packets one core processes when nothing else limits it.
 
 use anyhow::{Context, Result};
 use vrdma_lab::steps::Steps;
@@ -6,10 +6,10 @@ use vrdma_lab::steps::Steps;
 use crate::bench::example;
 use crate::bench::finding::Finding;
 
-/// What `--only` chooses it by.
+/// The name by which `--only` chooses it.
 pub(super) const NAME: &str = "engine alone";
 
-/// Packets a second of one core, requester and responder on it together.
+/// Packets a second of one core, with requester and responder on it together.
 pub(super) fn findings(steps: &Steps) -> Result<Vec<Finding>> {
     let step = steps.start(NAME);
     let text = String::from_utf8(example::output("packet_rate")?)?;
@@ -17,7 +17,7 @@ pub(super) fn findings(steps: &Steps) -> Result<Vec<Finding>> {
     text.lines().map(finding).collect()
 }
 
-/// A line such as `write of 8 bytes, path MTU 1024: 1.40 M frames/s, ...`.
+/// Parses a line such as `write of 8 bytes, path MTU 1024: 1.40 M frames/s, ...`.
 fn finding(line: &str) -> Result<Finding> {
     let told = || format!("packet_rate printed something else than its figures: {line}");
     let (what, rest) = line.split_once(": ").with_context(told)?;

@@ -1,4 +1,4 @@
-//! What the house plan asks of the wire, beside TCP and rxe over the same one.
+//! The house plan's targets for the wire, compared with TCP and rxe over the same wire.
 
 use super::contender::Figures;
 use super::table;
@@ -19,7 +19,7 @@ const LARGE: &str = "write bandwidth, 1 MiB";
 const LATENCY: &str = "TCP latency";
 const BANDWIDTH: &str = "TCP bandwidth";
 
-/// Contender and cell, beside another's.
+/// The ratio of a contender's cell to another's.
 struct Ratio {
     ours: [&'static str; 2],
     theirs: [&'static str; 2],
@@ -62,7 +62,7 @@ const RATIOS: &[Ratio] = &[
     Ratio::at_most([PROCESSES, SENDS], [TCP_OF_HOSTS, LATENCY], 1.5),
 ];
 
-/// Those whose daemons' processor time is told.
+/// Contenders whose daemons' processor time is reported.
 const COSTLY: [&str; 4] = [GUESTS, "vrdma, tunnel", PROCESSES, TUNNELLED];
 
 pub(super) fn of(figures: &[Figures]) -> Vec<Finding> {

@@ -63,7 +63,7 @@ impl Hosts {
     }
 }
 
-/// The host's own address is its kernel's, so the adapter has another in the same network.
+/// The adapter of a host. The host's own address belongs to its kernel, so the adapter has another in the same network.
 fn adapter(side: Side) -> Adapter {
     let [a, b, c, d] = wire::address(side).octets();
     Adapter {

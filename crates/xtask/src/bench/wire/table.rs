@@ -1,4 +1,4 @@
-//! The table for a person: cells down, contenders across.
+//! The table of figures.
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
@@ -13,7 +13,7 @@ pub(super) fn median(figures: &[Figures], contender: &str, cell: &str) -> Option
     found?.samples.as_ref().map(|samples| samples.median)
 }
 
-/// One line a figure: the contenders of a wire do not share their cells.
+/// The table with one line a figure: the contenders of a wire do not share their cells.
 pub(super) fn render(figures: &[Figures]) -> Table {
     let mut table = Table::new();
     table
@@ -63,7 +63,7 @@ fn row(figures: &Figures) -> [String; 6] {
     ]
 }
 
-/// Three digits, which are all that such a run can tell.
+/// Formats three digits, which is all that such a run can tell.
 fn digits(value: f64) -> String {
     match value {
         100.0.. => format!("{value:.0}"),

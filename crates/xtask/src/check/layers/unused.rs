@@ -1,4 +1,4 @@
-//! What a room is allowed and does not use: a row of the table, or a line of its Cargo.toml, that nothing needs.
+//! Rooms that a room is allowed to use and does not: an unneeded row of the table, or line of its Cargo.toml.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Finding, Location, Manifest, Room, used_rooms};
 
-/// What is allowed and not used. `sources` are all files of the room but its tests.
+/// Reports what is allowed and not used. `sources` are all files of the room except its tests.
 pub(super) fn check(
     room: &Room,
     package: &Value,
@@ -36,13 +36,13 @@ pub(super) fn check(
     unused_row.chain(unused_line).collect()
 }
 
-/// Whether a text has a name that is not the beginning of a longer one.
+/// Whether a text contains a name that is not the beginning of a longer one.
 fn names(text: &str, name: &str) -> bool {
     let mut behind = text.split(name).skip(1);
     behind.any(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_'))
 }
 
-/// The text of each source file of a package's libraries and programs, and of what builds them.
+/// The text of each source file of a package's libraries and programs, and of their build scripts.
 pub(super) fn sources(package: &Value) -> Result<Vec<String>> {
     let targets = package["targets"]
         .as_array()

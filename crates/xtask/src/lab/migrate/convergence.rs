@@ -1,4 +1,5 @@
-//! A guest that writes faster than its memory goes over: `--auto-converge` brings it to an end, and nothing else does.
+//! A guest that writes its memory faster than it is sent: its migration ends with `--auto-converge`, and not without
+//! it.
 
 use std::fs;
 use std::process::ExitCode;
@@ -10,18 +11,18 @@ use vrdma_lab::process::{Lifetime, Supervised};
 
 use super::stage::Stage;
 
-/// Copies one of two different files over a third, again and again: hundreds of megabytes a second of pages that are not
-/// zeros, where the limit is for 25.
+/// Copies one of two different files over a third, again and again: hundreds of megabytes a second of pages that are
+/// not zeros, where the limit allows 25.
 pub(super) const WRITER: &str = "cd /dev/shm; dd if=/dev/urandom of=r1 bs=1M count=24 status=none; \
     dd if=/dev/urandom of=r2 bs=1M count=24 status=none; cp r1 w; \
     setsid sh -c 'while :; do cat r1 1<> w; cat r2 1<> w; done' < /dev/null > /dev/null 2>&1 &";
 
 const LIMITED: [&str; 2] = ["--bandwidth-limit", "200mbit"];
 
-/// The guest's memory, which goes over in twelve seconds, and some rounds more.
+/// Time to send the guest's memory, which takes twelve seconds, and some more passes.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// To take it back.
+/// Time to undo the migration.
 const GRACE: Duration = Duration::from_secs(30);
 
 pub(super) fn run(stage: &mut Stage<'_>) -> Result<ExitCode> {
@@ -41,7 +42,7 @@ pub(super) fn run(stage: &mut Stage<'_>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A migration that does not end, until it is interrupted.
+/// Checks that a migration does not end until it is interrupted.
 fn goes_on_for_ever(stage: &mut Stage<'_>) -> Result<()> {
     let arriving = stage.pair.expect(Side::A)?;
     let command = stage.command(&arriving, &LIMITED);

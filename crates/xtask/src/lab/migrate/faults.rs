@@ -1,12 +1,13 @@
-//! `cargo xtask lab migrate --faults`: something dies in the middle of a migration, and the guest runs on where it was.
+//! `cargo xtask lab migrate --faults`: a process ends in the middle of a migration, and the guest continues where it
+//! was.
 //!
 //! ```text
 //!   row = (phase, victim)    program under way ──► migration ──phase begins──► victim ends ──► it is taken back
 //!                                                                                              by the orchestrator,
 //!                            program goes on, ends with status 0 on both sides ◄────────────── or by --recover
 //! ```
-//! The victim ends within the room migration's call that tells of the phase, so no phase is over before. That of the copy is the
-//! second look at a copy that is slow. An orchestrator that is killed is a process of its own.
+//! The victim ends within the migration crate's call that reports the phase, so no phase is over before. For the copy
+//! phase that is the second progress report of a slow copy. An orchestrator that is killed is a separate process.
 
 mod rows;
 mod saboteur;
@@ -33,7 +34,7 @@ use rows::ROWS;
 use saboteur::{Doomed, Saboteur};
 use traffic::Traffic;
 
-/// Who ends.
+/// The process that ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Victim {
     /// The orchestrator is told to end.
@@ -44,11 +45,11 @@ enum Victim {
     Qemu,
     /// The destination's daemon is killed.
     Daemon,
-    /// It is killed and started anew.
+    /// The destination's daemon is killed and started anew.
     NewDaemon,
-    /// The relay of the destination, by which the memory comes then, is killed.
+    /// The destination's relay, by which the memory then comes, is killed.
     Relay,
-    /// The relay of the source is stopped: it says nothing more and does not hang up.
+    /// The relay of the source is stopped: it sends nothing more and does not hang up.
     SilentRelay,
 }
 
@@ -66,27 +67,27 @@ impl Victim {
     }
 }
 
-/// Bytes a second of a copy that is not over when its first numbers are told.
+/// Bytes a second of a copy that is not complete when its first figures are reported.
 const SLOW: u64 = 4 << 20;
 
-/// Seconds for which the destination's relay waits for one that says nothing.
+/// Seconds for which the destination's relay waits for a silent one.
 const PATIENCE_OF_RELAY: &str = "3";
 
-/// What a killed orchestrator's process ends with.
+/// Exit status of a killed orchestrator.
 const DIED: i32 = 42;
 
-/// The phase, four sockets and where the memory goes.
+/// The phase, four sockets and the URI of the memory.
 pub(super) const ORCHESTRATOR_WORDS: usize = 6;
 
-/// What became of a row.
+/// The outcome of a row.
 struct Outcome {
     said: String,
-    /// The VM at the source, before it was mended and after.
+    /// State of the VM at the source, before recovery and after.
     source: String,
     problem: Option<String>,
 }
 
-/// Each phase, and who ends in it.
+/// Each phase with each process that ends in it.
 fn rows() -> impl Iterator<Item = (Phase, Victim)> {
     ROWS.iter()
         .flat_map(|(phase, victims)| victims.iter().map(|victim| (*phase, *victim)))
@@ -145,7 +146,7 @@ fn verdict(problem: Option<String>) -> String {
     problem.map_or("ok".to_owned(), |problem| format!("FAILED: {problem}"))
 }
 
-/// After all that, the guest still migrates.
+/// Checks that the guest still migrates after all that.
 fn there_and_back(pair: &mut Pair, vrdma: &PathBuf) -> Result<Option<String>> {
     eprintln!("there and back ...");
     let outcome = Stage {
@@ -162,14 +163,14 @@ fn there_and_back(pair: &mut Pair, vrdma: &PathBuf) -> Result<Option<String>> {
     Ok(complaint(&outcome.statuses))
 }
 
-/// As it is written in JSON.
+/// The phase's name in JSON.
 fn word(phase: Phase) -> String {
     let word = serde_json::to_value(phase).ok();
     word.and_then(|word| word.as_str().map(str::to_owned))
         .unwrap_or_default()
 }
 
-/// Whether a fault in a phase is to happen now.
+/// Whether the fault of a phase is to happen now.
 fn is_due(phase: Phase, progress: &Progress) -> bool {
     match phase {
         Phase::Copy => matches!(progress, Progress::Memory(_)),
@@ -177,7 +178,7 @@ fn is_due(phase: Phase, progress: &Progress) -> bool {
     }
 }
 
-/// In its own phase the copy is so slow that somebody can die in it.
+/// How the memory is copied: slowly in the copy phase, so that a process can end in it.
 fn memory(phase: Phase, uri: String) -> Copying {
     Copying {
         bandwidth_limit: (phase == Phase::Copy).then_some(SLOW),
@@ -223,7 +224,7 @@ impl Row<'_> {
         })
     }
 
-    /// A QEMU that waits, with a daemon of its own if that one is to end.
+    /// A waiting QEMU, and a daemon for it if the daemon is to end.
     fn destination(&mut self) -> Result<(Option<Daemon>, Arriving)> {
         if !matches!(self.victim, Victim::Daemon | Victim::NewDaemon) {
             return Ok((None, self.pair.expect(Side::A)?));
@@ -271,7 +272,7 @@ impl Row<'_> {
         self.has_relays().then(start).transpose()
     }
 
-    /// Everybody but the orchestrator dies, or that one is told to end.
+    /// Ends any process but the orchestrator, or tells the orchestrator to end.
     fn sabotage(&self, doomed: Doomed, options: Options) -> Result<Told> {
         let mut saboteur = Saboteur::new(self.pair, self.phase, self.victim, doomed);
         let migrated = Migration::prepare(options)?.run(&mut saboteur);
@@ -286,7 +287,7 @@ impl Row<'_> {
         })
     }
 
-    /// The orchestrator dies, and what it left is taken back by another one.
+    /// Kills the orchestrator, and lets another one undo what it left.
     fn kill_orchestrator(&self, options: &Options) -> Result<Told> {
         let paths = [
             &options.source.control,
@@ -326,14 +327,14 @@ impl Row<'_> {
         })
     }
 
-    /// The state of the VM where it was, as its QEMU calls it.
+    /// The state of the VM at the source, as its QEMU names it.
     fn source(&self) -> Result<String> {
         let mut monitor = Monitor::connect(&self.pair.monitor(Side::A))?;
         let answer = monitor.execute("query-status", Value::Object(serde_json::Map::new()))?;
         Ok(answer["status"].as_str().unwrap_or("unknown").to_owned())
     }
 
-    /// Without the lab's folder, and not the whole of a long sentence.
+    /// A sentence without the lab's folder, shortened if it is long.
     fn shortened(&self, said: &str) -> String {
         let folder = format!("{}/", self.pair.run_dir().display());
         let said = said.trim().replace(&folder, "");
@@ -344,13 +345,13 @@ impl Row<'_> {
     }
 }
 
-/// Characters of a sentence in the table.
+/// Most characters of a sentence in the table.
 const SAID_MAX: usize = 90;
 
-/// What the orchestrator told, or who came after it.
+/// What the orchestrator reported, or the one that recovered after it.
 struct Told {
     said: String,
-    /// The VM's state after an orchestrator that was killed.
+    /// The VM's state after the orchestrator was killed.
     left_as: Option<String>,
     problem: Option<String>,
 }
@@ -365,7 +366,7 @@ impl Told {
     }
 }
 
-/// A process that begins a migration and dies in it.
+/// Begins a migration in this process, and exits in the middle of it.
 pub(super) fn orchestrate(words: &[String]) -> Result<ExitCode> {
     let [phase, control, qmp, to, to_qmp, memory] = words else {
         bail!("an orchestrator is described by {ORCHESTRATOR_WORDS} words");
@@ -386,7 +387,7 @@ pub(super) fn orchestrate(words: &[String]) -> Result<ExitCode> {
     })?;
     migration.run(&mut |progress: &Progress| {
         if is_due(phase, progress) {
-            // Nothing is taken back, as at SIGKILL.
+            // Nothing is undone, as after SIGKILL.
             std::process::exit(DIED);
         }
     })?;

@@ -1,10 +1,10 @@
-/* How long writes of 64 bytes find no answer.
+/* Measures how long writes of 64 bytes remain unanswered.
  *
- *   gaps -R COUNT                   gives so many queue pairs 64 bytes each, and does nothing until all have gone
- *   gaps -R COUNT SECONDS ADDRESS   writes them again and again, one write of each queue pair under way, and tells each time
- *                                   of more than 5 ms between two completions of a queue pair: "gap BEGAN LENGTH", in
- *                                   microseconds of the clock of the day; of gaps that overlap, the longest. At the end it
- *                                   reads what it wrote, and compares.
+ *   gaps -R COUNT                   gives COUNT queue pairs 64 bytes each, and does nothing until all have gone
+ *   gaps -R COUNT SECONDS ADDRESS   writes them repeatedly, one write of each queue pair under way, and prints each
+ *                                   time of more than 5 ms between two completions of a queue pair: "gap BEGAN LENGTH",
+ *                                   in microseconds of wall-clock time; of overlapping gaps, only the longest. At the
+ *                                   end it reads what it wrote, and compares.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ struct place {
     uint32_t rkey;
 } __attribute__((packed));
 
-/* One of the writer's. */
+/* A queue pair of the writer. */
 struct writer {
     struct rdma_cm_id *id;
     struct place place;
@@ -33,13 +33,13 @@ struct writer {
     int64_t completed_us;
 };
 
-/* The longest of those that overlap. */
+/* The longest of several overlapping gaps. */
 struct gap {
     int64_t began_us;
     int64_t ended_us;
 };
 
-/* What all queue pairs share. */
+/* Objects that all queue pairs share. */
 struct shared {
     struct ibv_pd *pd;
     struct ibv_cq *cq;
@@ -164,7 +164,7 @@ static void write_next(struct writer *writer, const struct shared *all, size_t n
     post(writer, all, number, IBV_WR_RDMA_WRITE, number);
 }
 
-/* The queue pair of the next completion. */
+/* Waits for the next completion and returns its queue pair. */
 static size_t completed(const struct shared *all)
 {
     struct ibv_wc wc;
@@ -192,7 +192,7 @@ static void tell(const struct gap *gap)
         printf("gap %lld %lld\n", (long long)gap->began_us, (long long)(gap->ended_us - gap->began_us));
 }
 
-/* Of those that overlap with it, the longest is told. */
+/* Notes a gap. Of overlapping gaps, only the longest is printed. */
 static void note(struct gap *longest, int64_t began_us, int64_t ended_us)
 {
     if (ended_us - began_us <= TOLD_US)
@@ -227,7 +227,7 @@ static void write_for(struct writer *writers, const struct shared *all, size_t c
     tell(&longest);
 }
 
-/* Each slot as its last write left it. */
+/* Checks that each slot is as its last write left it. */
 static int compare(struct writer *writers, const struct shared *all, size_t count)
 {
     uint64_t writes = 0;

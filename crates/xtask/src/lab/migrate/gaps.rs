@@ -1,9 +1,9 @@
-//! How long a peer's writes find no answer, told by a program of ours at both ends.
+//! How long a peer's writes remain unanswered, reported by a program of ours at both ends.
 //!
 //! ```text
 //!   guest a: 64 bytes for each queue pair <──writes, again and again── a process of host b, which prints each gap
 //! ```
-//! It knows nothing of migrations: the clock of the day tells which gap belongs to which.
+//! The program knows nothing of migrations: wall-clock times tell which gap belongs to which migration.
 
 use std::fs;
 use std::time::SystemTime;
@@ -13,13 +13,13 @@ use vrdma_lab::pair::{Pair, Side};
 
 use crate::compiled::compiled;
 
-/// In the guest.
+/// The program's path in the guest.
 const PROGRAM: &str = "/tmp/gaps";
 
-/// On the host, in the pair's folder.
+/// The program's name on the host, in the pair's folder.
 const NAME: &str = "gaps";
 
-/// From one moment to another.
+/// A span of time.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
     began_us: u64,
@@ -27,7 +27,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// What has taken since then.
+    /// The span from that moment to now.
     pub(super) fn since(began: SystemTime) -> Self {
         let us = |moment: SystemTime| {
             let since = moment.duration_since(SystemTime::UNIX_EPOCH);
@@ -48,15 +48,14 @@ impl Span {
     }
 }
 
-/// The longest time in milliseconds for which a queue pair found no answer, of what the program printed and of that time, if
-/// it told one.
+/// The longest gap, in milliseconds, among those in the program's output that overlap with the span, if any.
 pub(super) fn longest_within(span: &Span, said: &str) -> Option<f64> {
     let told = said.lines().filter_map(gap);
     let meant = told.filter(|gap| gap.touches(span));
     meant.map(|gap| gap.ms()).reduce(f64::max)
 }
 
-/// When it began and how long it was.
+/// Parses a gap: its beginning and length.
 fn gap(line: &str) -> Option<Span> {
     let (began, length) = line.strip_prefix("gap ")?.split_once(' ')?;
     let began_us = began.parse().ok()?;
@@ -67,7 +66,7 @@ fn gap(line: &str) -> Option<Span> {
     })
 }
 
-/// Puts the program where its rows look for it.
+/// Installs the program where its rows expect it.
 pub(super) fn install(pair: &Pair) -> Result<()> {
     let program = compiled(pair.run_dir(), NAME, include_str!("gaps.c"))?;
     let contents = fs::read(program).context("the program of gaps")?;

@@ -1,4 +1,4 @@
-//! What libvirt does with guests that it has started, and knows of them.
+//! What libvirt does with guests that it has started, and what it knows of them.
 
 use std::process::{Command, Output};
 use std::thread;
@@ -9,11 +9,11 @@ use vrdma_lab::pair::{Pair, Side};
 
 use super::stage::words;
 
-/// How long libvirt may take to hear from QEMU that its VM runs, on a busy machine.
+/// How long libvirt may take to learn from QEMU that its VM runs, on a busy machine.
 const NOTICING_LIMIT: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// A guest's domain has its name.
+/// The name of a guest's domain, which is the guest's.
 const DOMAIN: &str = "a";
 
 fn virsh(uri: &str, words: &[&str]) -> Result<Output> {
@@ -22,8 +22,8 @@ fn virsh(uri: &str, words: &[&str]) -> Result<Output> {
     virsh.output().context("cannot start virsh")
 }
 
-/// `virsh migrate`, which would leave the adapter behind, ends before anything has changed: the hook of the host that the
-/// guest would come to says so.
+/// Checks that `virsh migrate`, which would leave the adapter behind, fails before anything has changed: the hook of
+/// the destination's host refuses.
 pub(super) fn check_refusal(pair: &Pair) -> Result<()> {
     let libvirt = |side| {
         let uri = pair.guest(side).libvirt();
@@ -39,7 +39,7 @@ pub(super) fn check_refusal(pair: &Pair) -> Result<()> {
     check_running(pair)
 }
 
-/// Where guest a is, its libvirt, if it has one, knows that it runs.
+/// Checks that the libvirt of guest a's present host, if it has one, knows that the guest runs.
 pub(super) fn check_running(pair: &Pair) -> Result<()> {
     let Some(uri) = pair.guest(Side::A).libvirt() else {
         return Ok(());

@@ -1,7 +1,7 @@
-//! A program whose server's guest may move.
+//! A program whose server's guest may migrate.
 //!
-//! The server runs in guest a and writes into files, since the lab's channel to it ends with its first QEMU. The client is
-//! in guest b, in the third guest, or a process of host b on the adapter of its QEMUs.
+//! The server runs in guest a and writes into files, since the lab's channel to it ends with its first QEMU. The client
+//! runs in guest b, in the third guest, or as a process of host b on the adapter of its QEMUs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,29 +17,29 @@ use vrdma_lab::process::{Lifetime, Supervised};
 use super::{Peer, rows};
 use crate::guests::{objects, with_device};
 
-/// How long a program may neither end nor send anything.
+/// How long a program may send nothing without ending.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Between two looks at it.
+/// Interval between two looks at it.
 const POLL: Duration = Duration::from_millis(200);
 
-/// Our library's only device.
+/// The only device of our library.
 const DEVICE: &str = "vrdma0";
 
-/// Server and client, under way.
+/// A running server and client.
 pub(super) struct Program {
     client: Client,
     files: Files,
 }
 
-/// What the server writes in guest a.
+/// Files that the server writes in guest a.
 struct Files {
     status: String,
     said: String,
 }
 
 impl Files {
-    /// Each program that runs at the same time has its own.
+    /// The files of the program with this peer; programs that run at the same time have different ones.
     fn of(peer: Peer) -> Self {
         let name = match peer {
             Peer::Process => "process",
@@ -59,7 +59,7 @@ enum Client {
 }
 
 impl Program {
-    /// Starts both.
+    /// Starts server and client.
     pub(super) fn start(pair: &Pair, command: &rows::Command, peer: Peer) -> Result<Self> {
         let server = with_device(&command.server);
         let files = Files::of(peer);
@@ -82,7 +82,7 @@ impl Program {
         Ok(Self { client, files })
     }
 
-    /// Waits for their ends, and tells what they printed if one is not 0.
+    /// Waits for both to end and returns their exit statuses; prints their output if one is not 0.
     pub(super) fn statuses(&mut self, pair: &Pair, vrdma: &Path) -> Result<[Option<i32>; 2]> {
         self.wait_while_messages_flow(pair, vrdma)?;
         let server = self.files.server_status(pair.guest(Side::A))?;
@@ -106,7 +106,7 @@ impl Program {
         Ok(())
     }
 
-    /// Whether its client has.
+    /// Whether its client has ended.
     pub(super) fn has_ended(&mut self) -> bool {
         match &mut self.client {
             Client::InGuest(client) => client.status().is_some(),
@@ -128,13 +128,13 @@ impl Program {
         }
     }
 
-    /// Whether its client has ended because nobody offered the service yet, which rdma_cm rejects for reason 8.
+    /// Whether its client has ended because the service was not offered yet, which rdma_cm rejects for reason 8.
     pub(super) fn came_too_early(&mut self) -> bool {
         let said = self.client_said();
         self.has_ended() && said.contains("RDMA_CM_EVENT_REJECTED; error: 8")
     }
 
-    /// Ends it, so that another can take its place.
+    /// Ends the server, so that another program can take its place.
     pub(super) fn abandon(self, pair: &Pair) -> Result<()> {
         let server = pair.guest(Side::A);
         server.check("pkill -9 '^(ib|rping)' || true").map(drop)
@@ -152,7 +152,7 @@ impl Program {
         }
     }
 
-    /// Prints what both printed, and the logs.
+    /// Prints the output of both, and the logs.
     pub(super) fn tell(&self, pair: &Pair) {
         let said = &self.files.said;
         let server = pair
@@ -168,7 +168,7 @@ impl Program {
 }
 
 impl Client {
-    /// On host b. It knows the guest's address as a client in guest b does.
+    /// Starts the client on host b. It knows the guest's address as a client in guest b does.
     fn as_process(pair: &Pair, words: &str) -> Result<Self> {
         let verbs = pair
             .process(Side::B)
@@ -181,7 +181,7 @@ impl Client {
             &format!("DEV={DEVICE}; A={address}; RUN={run}; exec {words}"),
         ]);
         let log = pair.run_dir().join("client.out");
-        // The log of the program before it would be continued.
+        // Otherwise the log of the previous program would be continued.
         fs::write(&log, "")?;
         let process = Supervised::spawn(&verbs.command(&shell), Some(&log), Lifetime::Owned)?;
         Ok(Self::Process { process, log })
@@ -206,7 +206,8 @@ impl Files {
     }
 }
 
-/// Perftest and the examples of libibverbs listen at a port of TCP; with rdma_cm the kernel names the listener.
+/// Waits until the server listens: perftest and the examples of libibverbs at a TCP port; with rdma_cm the kernel lists
+/// the listener.
 fn await_server(guest: &Guest, command: &rows::Command, said: &str) -> Result<()> {
     let listens = match command.by_rdma_cm() {
         true => "rdma resource show cm_id | grep -q 'state LISTEN'".to_owned(),
@@ -223,7 +224,7 @@ fn await_server(guest: &Guest, command: &rows::Command, said: &str) -> Result<()
         .context("the server does not listen")
 }
 
-/// Who of servers and clients, in turn, did not end well.
+/// Names the servers and clients, given in turn, that failed.
 pub(super) fn complaint(statuses: &[Option<i32>]) -> Option<String> {
     let of_whom = statuses
         .iter()

@@ -1,4 +1,4 @@
-/* regions DEVICE COUNT: registers so many memory regions of a page each, says so, and holds them until it is killed. */
+/* regions DEVICE COUNT: registers COUNT memory regions of one page, reports that, and holds them until it is killed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

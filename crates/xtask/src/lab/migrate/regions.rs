@@ -1,4 +1,4 @@
-//! A program in the guest that goes, which holds many memory regions and does nothing.
+//! A program in the migrating guest, which holds many memory regions and does nothing.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ const PROGRAM: &str = "/tmp/regions";
 /// How long registering them may take, in tenths of a second.
 const PATIENCE: u32 = 600;
 
-/// Starts it, and waits until it has them.
+/// Starts the program, and waits until it has registered them.
 pub(super) fn hold(guest: &Guest, count: u32) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = compiled(folder.path(), "regions", include_str!("regions.c"))?;

@@ -1,4 +1,4 @@
-//! The relay at the host to which a guest goes.
+//! The relay at the host to which a guest migrates.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use vrdma_migration::RelayProgram;
 
 use super::PORT;
 
-/// How the migration room starts the one of the host where the guest is.
+/// The command with which the migration crate starts the relay at the guest's present host.
 pub(super) fn program(pair: &Pair, vrdma: &Path, host: Side) -> RelayProgram {
     let socket = process_socket(pair.daemon_of(host).run_dir());
     let variables = [
@@ -25,7 +25,7 @@ pub(super) fn program(pair: &Pair, vrdma: &Path, host: Side) -> RelayProgram {
     }
 }
 
-/// One for a QEMU of that host, on the adapter that its QEMUs have.
+/// The command of a relay for a QEMU of that host, on the adapter that its QEMUs have.
 pub(super) fn command(pair: &Pair, vrdma: &Path, host: Side, qemu: u32) -> Command {
     let mut command = Command::new(vrdma);
     command

@@ -1,4 +1,4 @@
-//! What a guest does with its adapter right after it has come: its driver is loaded anew, then the guest boots anew.
+//! Uses a guest's adapter right after it has come: its driver is reloaded, then the guest is rebooted.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::guests::with_device;
 const RELOAD: &str = "modprobe -r vmw_pvrdma && modprobe vmw_pvrdma || exit 1; \
     for i in $(seq 200); do grep -q ACTIVE /sys/class/infiniband/*/ports/1/state && exit 0; sleep 0.05; done; exit 1";
 
-/// It compares every byte.
+/// The program, which compares every byte.
 const PROGRAM: &str = "ibv_rc_pingpong -d $DEV -g 1 -c -s 16384 -n 1000";
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ pub(super) fn run(stage: &mut Stage<'_>, times: u32) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Both guests talk.
+/// Checks that both guests communicate.
 fn check(stage: &Stage<'_>) -> Result<()> {
     let (server, client) = (with_device(PROGRAM), with_device(&format!("{PROGRAM} $A")));
     let outcome = stage.pair.run(&server, &client, LIMIT)?;

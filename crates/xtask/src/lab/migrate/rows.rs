@@ -1,43 +1,43 @@
-//! The programs that run while a guest goes there and back, by who is at their other end.
+//! The programs that run while a guest migrates there and back, by their peer.
 
-/// A program and how much it does.
+/// A program and its amount of work.
 pub(super) struct Row {
     pub(super) name: &'static str,
-    /// In the guest that goes. `$N` is how much, in all.
+    /// Command in the migrating guest. `$N` is the total amount.
     server: &'static str,
-    /// At the other end, where `$A` is the guest's address; without it, the server's words and that.
+    /// Command at the other end, where `$A` is the guest's address; `None` is the server's command followed by it.
     client: Option<&'static str>,
-    /// How much for a migration.
+    /// Amount for each migration.
     each: u32,
-    /// How much before the first one, to connect.
+    /// Amount before the first migration, to connect.
     first: u32,
-    /// The guest's adapter writes more than goes in its context.
+    /// Whether the guest's adapter writes more than fits into its context.
     pub(super) writes_much: bool,
 }
 
-/// What both ends run.
+/// The commands of both ends.
 pub(super) struct Command {
     pub(super) server: String,
     pub(super) client: String,
 }
 
-/// Where perftest and the examples of libibverbs listen, if they are told nothing else.
+/// Default port of perftest and the examples of libibverbs.
 const USUAL_PORT: u16 = 18515;
 
 impl Command {
-    /// The port of TCP at which the server waits.
+    /// The TCP port at which the server listens.
     pub(super) fn port(&self) -> u16 {
         let mut words = self.server.split(' ').skip_while(|word| *word != "-p");
         let said = words.nth(1).and_then(|port| port.parse().ok());
         said.unwrap_or(USUAL_PORT)
     }
 
-    /// Whether the server waits for calls of rdma_cm, and not at its port of TCP.
+    /// Whether the server listens by rdma_cm instead of at its TCP port.
     pub(super) fn by_rdma_cm(&self) -> bool {
         self.server.starts_with("rping") || self.server.split(' ').any(|word| word == "-R")
     }
 
-    /// A client that is told the server's address behind all else.
+    /// The same command for both ends; the client gets the server's address as its last argument.
     pub(super) fn of_both(words: String) -> Self {
         let client = format!("{words} $A");
         Self {
@@ -48,7 +48,7 @@ impl Command {
 }
 
 impl Row {
-    /// For so many migrations.
+    /// The command for this number of migrations.
     pub(super) fn command(&self, times: u32) -> Command {
         let much = (self.first + times * self.each).to_string();
         let of = |words: &str| words.replace("$N", &much);
@@ -62,7 +62,7 @@ impl Row {
     }
 }
 
-/// One that counts messages of ping and pong.
+/// A program whose amount is a number of ping-pong messages.
 const fn pings(name: &'static str, words: &'static str) -> Row {
     Row {
         name,
@@ -74,7 +74,7 @@ const fn pings(name: &'static str, words: &'static str) -> Row {
     }
 }
 
-/// One that runs for seconds.
+/// A program whose amount is a number of seconds.
 const fn seconds(name: &'static str, words: &'static str) -> Row {
     Row {
         each: 6,
@@ -82,13 +82,13 @@ const fn seconds(name: &'static str, words: &'static str) -> Row {
     }
 }
 
-/// Its buffers are other bytes at any moment, so that a page that did not go along is seen where both memories are compared.
-/// Filling must not make the file anew: whoever fills it would not see that it is gone, and never end.
+/// Its buffers change at any moment, so that a page that was not migrated is noticed when both memories are compared.
+/// Filling must not create the file again: the loop would not notice that the file is gone, and never end.
 const CHANGING_CLIENT: &str = "F=/dev/shm/changing; fill() { dd if=/dev/urandom of=$F bs=1M count=41 conv=notrunc,nocreat 2> /dev/null; }; \
      : > $F; fill; (while [ -e $F ]; do fill; done) & \
      ib_write_bw -d $DEV -x 1 -F -q 160 -s 131072 -t 4 -D $N --mmap=$F $A; status=$?; rm $F; wait; exit $status";
 
-/// Between two guests. Those of ping and pong look at what they receive, and complain.
+/// Programs between two guests. The ping-pongs compare what they receive, and report differences.
 pub(super) const GUESTS: [Row; 8] = [
     pings(
         "ibv_rc_pingpong -c",
@@ -121,8 +121,8 @@ pub(super) const GUESTS: [Row; 8] = [
     },
 ];
 
-/// Between the guest and a third one, while the first of [`GUESTS`] is at the usual port. On emulated processors a packet of
-/// rxe takes ten times as long as one of ours.
+/// A program between the guest and a third one, while the first of [`GUESTS`] is at the usual port. On emulated
+/// processors a packet of rxe takes ten times as long as one of ours.
 pub(super) const BESIDE: Row = Row {
     each: 1_000,
     ..pings(
@@ -131,28 +131,29 @@ pub(super) const BESIDE: Row = Row {
     )
 };
 
-/// Between two guests that wait for an answer for 1 ms, eight times: a migration takes longer, and their adapters tell
-/// each other. Linux's rxe is not told, and a worker that follows another does not know what its adapters were told.
+/// A program between two guests that wait 1 ms for an answer, eight times: a migration takes longer, and their adapters
+/// tell each other. Linux's rxe is not told, and a worker that follows another does not know what its adapters were
+/// told.
 pub(super) const IMPATIENT: [Row; 1] = [pings(
     "ib_send_lat -u 8",
     "ib_send_lat -d $DEV -x 1 -F -u 8 -s 64 -n $N",
 )];
 
-/// Between the guest and a process of the other host, which has no Ethernet to it: all by rdma_cm.
+/// Programs between the guest and a process of the other host, which has no Ethernet to the guest: all use rdma_cm.
 pub(super) const PROCESSES: [Row; 7] = [
     Row {
         client: Some("rping -c -V -C $N -a $A"),
         ..pings("rping -V", "rping -s -V -C $N")
     },
     pings("ib_send_lat -R", "ib_send_lat -d $DEV -R -F -s 64 -n $N"),
-    // The guest does nothing for it, so its longest latency is how long the adapter does not answer.
+    // The guest does nothing for this row, so its longest latency is the time in which the adapter does not answer.
     Row {
         each: 100_000,
         ..pings("ib_read_lat -R", "ib_read_lat -d $DEV -R -F -s 64 -n $N")
     },
     seconds("ib_write_bw -R", "ib_write_bw -d $DEV -R -F -D $N"),
     seconds("ib_read_bw -R", "ib_read_bw -d $DEV -R -F -D $N"),
-    // The guest does nothing for these, either, and they tell the gaps of each migration.
+    // The guest does nothing for these, either, and they report the gaps of each migration.
     Row {
         client: Some("$RUN/gaps -R 2 $N $A"),
         ..seconds("64-byte writes, 2 queue pairs", "/tmp/gaps -R 2")
@@ -164,8 +165,8 @@ pub(super) const PROCESSES: [Row; 7] = [
     },
 ];
 
-/// Between two guests with two adapters each: programs on both at once. Those of ping and pong sleep, as a guest has one
-/// processor. The lab waits for the listener of the usual port, so that of the other port comes first.
+/// Programs on both adapters at once, between two guests with two adapters each. The ping-pongs sleep, as a guest has
+/// one processor. The lab waits for the listener at the usual port, so that of the other port is started first.
 pub(super) const TWO_ADAPTERS: [Row; 2] = [
     Row {
         client: Some(

@@ -1,4 +1,4 @@
-//! Migrations of guest a, by the program that users have.
+//! Migrations of guest a, by the program that users use.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -16,44 +16,45 @@ use super::{Memory, Peer, libvirt, relay, rows};
 use crate::guests::objects;
 use crate::lab::survive::Replacing;
 
-/// As many of a row's migrations are told one by one.
+/// Most migrations of a row that are reported one by one.
 const TOLD_MAX: usize = 6;
 
-/// So little time that QEMU does not send the rest at once.
+/// The downtime limit is so short that QEMU does not send the rest at once.
 const POST_COPY: [&str; 3] = ["--post-copy", "--downtime-limit", "1"];
 
-/// What `vrdma migrate` tells when it is killed, in turn: before its adapter is restored, and before the guest runs.
+/// Messages at which `vrdma migrate` is killed, in turn: before its adapter is restored, and before the guest runs.
 const KILLED_AT: [&str; 2] = ["restoring the adapter", "resuming the VM"];
 
-/// The phase of a migration whose memory followed.
+/// The phase that only a migration by post-copy has.
 const PAGE_IN: &str = "page-in";
 
-/// Times that a client may come before its server listens: perftest with `-R` shakes hands, then listens once more.
+/// Most attempts of a client that comes before its server listens: perftest with `-R` shakes hands, then listens once
+/// more.
 const EARLY_MAX: u32 = 5;
 
-/// Of a message and its answer perftest tells half of what both take; of a READ it tells all.
+/// perftest reports half the time of a message and its answer, but the whole time of a READ.
 const HALVES: f64 = 2.0;
 
-/// What became of a row.
+/// The outcome of a row.
 pub(super) struct Outcome {
     pub(super) moves: Vec<Move>,
-    /// Of server and client of each program.
+    /// Exit statuses of server and client of each program.
     pub(super) statuses: Vec<Option<i32>>,
-    /// Milliseconds in which the client had no answer, if it tells.
+    /// Milliseconds in which the client had no answer, if it reports that.
     pub(super) longest_pause: Option<f64>,
 }
 
-/// What `vrdma migrate` tells, and the peer.
+/// Figures of a migration, from `vrdma migrate` and from the peer.
 pub(super) struct Move {
     report: Value,
-    /// When it was.
+    /// Time of the migration.
     span: Span,
-    /// Milliseconds in which a queue pair of the peer had no answer, if it tells.
+    /// Milliseconds in which a queue pair of the peer had no answer, if it reports that.
     pub(super) pause: Option<f64>,
 }
 
 impl Outcome {
-    /// Of each migration, or of many the least, the one in the middle and the most.
+    /// Figures of each migration; of many, the least, the median and the most.
     pub(super) fn figures(&self, of: impl Fn(&Move) -> Option<f64>) -> String {
         let mut all: Vec<f64> = self.moves.iter().filter_map(of).collect();
         let text = |ms: &f64| format!("{ms:.0}");
@@ -65,7 +66,7 @@ impl Outcome {
         places.map(|place| text(&all[place])).join(" / ")
     }
 
-    /// The one in the middle.
+    /// The median.
     pub(super) fn median(&self, of: impl Fn(&Move) -> Option<f64>) -> Option<f64> {
         let mut all: Vec<f64> = self.moves.iter().filter_map(of).collect();
         all.sort_by(f64::total_cmp);
@@ -88,7 +89,7 @@ impl Move {
         Some(self.pause? - self.number("downtime_ms")?)
     }
 
-    /// How long it did one thing.
+    /// How long one phase took.
     pub(super) fn phase(&self, name: &str) -> Option<f64> {
         let mut phases = self.report["phases"].as_array()?.iter();
         phases.find(|phase| phase["phase"] == name)?["ms"].as_f64()
@@ -99,25 +100,25 @@ impl Move {
     }
 }
 
-/// Everything that a migration needs.
+/// The pair, programs and options that migrations need.
 pub(super) struct Stage<'a> {
     pub(super) pair: &'a mut Pair,
     pub(super) vrdma: &'a PathBuf,
     pub(super) memory: Memory,
-    /// Workers are killed after each migration.
+    /// Whether workers are killed after each migration.
     pub(super) crashes: bool,
-    /// The guest's memory is compared before the source gives the adapter up.
+    /// Whether the guest's memory is compared before the source gives the adapter up.
     pub(super) verifies: bool,
-    /// Memory follows the guest.
+    /// Whether memory follows the guest.
     pub(super) post_copy: bool,
-    /// `vrdma migrate` is killed in the middle of that.
+    /// Whether `vrdma migrate` is killed in the middle of post-copy.
     pub(super) killed: bool,
-    /// How often it was.
+    /// How often it was killed.
     pub(super) kills: usize,
 }
 
 impl Stage<'_> {
-    /// Migrations under a program for each peer, until all end.
+    /// Migrates while a program for each peer runs, and waits until all programs end.
     pub(super) fn migrate(
         &mut self,
         commands: &[(rows::Command, Peer)],
@@ -152,7 +153,7 @@ impl Stage<'_> {
         })
     }
 
-    /// A program whose messages flow.
+    /// Starts a program and waits until its messages flow.
     fn start(&self, command: &rows::Command, peer: Peer) -> Result<Program> {
         for _ in 0..EARLY_MAX {
             let mut program = Program::start(self.pair, command, peer)?;
@@ -182,7 +183,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// One migration of guest a, to the host where it is not.
+    /// Migrates guest a once, to the host where it is not.
     pub(super) fn go(&mut self) -> Result<Move> {
         self.go_with(if self.post_copy { &POST_COPY } else { &[] })
     }
@@ -209,7 +210,7 @@ impl Stage<'_> {
         relay.map(WaitingRelay::finish).transpose()?;
         self.pair.arrived(arriving)?;
         libvirt::check_running(self.pair)?;
-        // Its Ethernet has moved, too.
+        // Its Ethernet must have moved, too.
         self.pair.guest(Side::B).check("ping -c 1 -W 5 $A")?;
         let report = serde_json::from_slice(&output.stdout)?;
         let moved = Move {
@@ -231,7 +232,7 @@ impl Stage<'_> {
         Ok(moved)
     }
 
-    /// `vrdma migrate` of guest a to a QEMU that waits.
+    /// The command `vrdma migrate` for guest a to a waiting QEMU.
     pub(super) fn command(&self, arriving: &Arriving, options: &[&str]) -> Command {
         let from = self.pair.place(Side::A);
         let memory = self.memory.uri(from.other(), self.pair.run_dir());
@@ -256,7 +257,7 @@ impl Stage<'_> {
         command
     }
 
-    /// At the host where the guest is not, if its memory comes by one.
+    /// Starts a relay at the host where the guest is not, if its memory comes by one.
     fn relay(&self, arriving: &Arriving) -> Result<Option<WaitingRelay>> {
         match self.memory {
             Memory::Direct => {
@@ -269,7 +270,7 @@ impl Stage<'_> {
     }
 }
 
-/// Starts a migration, and kills it when it says that.
+/// Starts a migration, and kills it when it prints those words.
 fn kill_when(command: &mut Command, says: &str) -> Result<()> {
     let child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn();
     let mut child = child.context("cannot start vrdma")?;
@@ -285,13 +286,13 @@ fn kill_when(command: &mut Command, says: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a program printed.
+/// The output of a program.
 pub(super) fn words(output: &Output) -> String {
     let both = [&output.stderr[..], &output.stdout[..]].concat();
     String::from_utf8_lossy(&both).into_owned()
 }
 
-/// How long the peer had to wait at most, in microseconds: by perftest's `t_max`.
+/// The peer's longest wait, in microseconds: by perftest's `t_max`.
 fn longest_latency(said: &str) -> Option<f64> {
     const COLUMN: usize = 3;
     let mut lines = said.lines().skip_while(|line| !line.contains("t_max"));

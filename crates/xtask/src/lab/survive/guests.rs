@@ -1,4 +1,4 @@
-//! The same between two stock guests: their device, its connections and what QEMU asks for outlive the workers.
+//! The same between two stock guests: their device, its connections and QEMU's requests survive the workers.
 
 use std::path::PathBuf;
 use std::thread;
@@ -12,7 +12,7 @@ use vrdma_lab::pair::{Network, Pair, PairConfig, Side};
 use super::{Outcome, PATIENCE, Pauses, Replacing, between, limit};
 use crate::guests::{objects, with_device};
 
-/// A program as server and client, for so many seconds. Scripts of `sh`.
+/// A program as server and client, for a number of seconds. Scripts of `sh`.
 pub(super) struct Row {
     pub(super) name: &'static str,
     server: fn(u32) -> String,
@@ -29,7 +29,7 @@ macro_rules! programs {
     };
 }
 
-/// The first three compare every byte, or complain.
+/// The first three compare every byte and report differences.
 const PROGRAMS: [Row; 7] = programs! {
     "ibv_rc_pingpong -c", |seconds| {
         format!("ibv_rc_pingpong -d $DEV -g 1 -c -s 16384 -n {}", seconds * 1200)
@@ -46,7 +46,7 @@ const PROGRAMS: [Row; 7] = programs! {
     "ib_read_bw", |seconds| format!("ib_read_bw -d $DEV -x 1 -F -D {seconds}");
 };
 
-/// The kernels' own: blocks are written and read past all caches, and compared.
+/// The kernels' own RDMA: blocks are written and read past all caches, and compared.
 const NVME: Row = Row {
     name: "guests: NVMe over RDMA",
     server: |_| include_str!("nvme_target.sh").to_owned(),
@@ -88,7 +88,7 @@ impl Guests {
         let server = a.spawn(&with_device(&(row.server)(seconds)))?;
         a.wait_settled(&server)?;
         let client = b.spawn(&with_device(&(row.client)(seconds)))?;
-        // Programs that connect by TCP do not try twice, and a worker that ends leaves a gap in the Ethernet.
+        // Programs that connect by TCP do not try twice, and a worker that ends interrupts the Ethernet.
         objects::wait_for_traffic(&self.pair, &self.cli)?;
         let deadline = Instant::now() + limit(seconds);
         let mut pauses = Pauses::default();

@@ -1,8 +1,8 @@
-//! How long it took until another worker served.
+//! Times until the next worker served.
 
 use std::time::Duration;
 
-/// Of workers that ended.
+/// Pauses after the end of each worker.
 #[derive(Default)]
 pub(super) struct Pauses(Vec<Duration>);
 

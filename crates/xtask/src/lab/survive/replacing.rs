@@ -1,4 +1,4 @@
-//! How one worker comes to be followed by another: it is killed, or another program is installed.
+//! Ways to replace a worker: it is killed, or another program is installed.
 
 use std::cell::Cell;
 use std::fs;
@@ -13,13 +13,13 @@ use vrdma_lab::daemon::Daemon;
 
 use super::PATIENCE;
 
-/// What is done to daemons of one program.
+/// How workers of daemons of one program are replaced.
 pub(in crate::lab) enum Replacing {
     Kill,
     Upgrade(Installed),
 }
 
-/// A folder where the daemon's program is installed, again and again, as a package manager does it.
+/// A folder where the daemon's program is installed repeatedly, as a package manager does it.
 pub(in crate::lab) struct Installed {
     folder: TempDir,
     times: Cell<usize>,
@@ -43,7 +43,7 @@ impl Installed {
         Ok(installed)
     }
 
-    /// Where it is.
+    /// Path of the program.
     pub(super) fn program(&self) -> PathBuf {
         self.folder.path().join("vrdmad")
     }
@@ -61,7 +61,7 @@ impl Installed {
 }
 
 impl Replacing {
-    /// Ends the worker, and waits until the next one serves; how long that took. `None` if there is no worker.
+    /// Ends the worker, waits until the next one serves, and returns how long that took. `None` if there is no worker.
     pub(in crate::lab) fn replace(&self, daemon: &Daemon) -> Result<Option<Duration>> {
         let Some(worker) = daemon.worker_id() else {
             return Ok(None);

@@ -1,13 +1,13 @@
-//! What runs while workers end.
+//! The programs that run while workers end.
 
 /// The study's MPI program, which checks every result.
 const MPI_SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../study/programs/mpi");
 
-/// Clients of the row that has many, each with a server of its own.
+/// Clients of the row with many programs, each with a server of its own.
 const MANY: u16 = 64;
 const MANY_AT: u16 = 19_000;
 
-/// Where perftest and the examples of libibverbs listen.
+/// Default port of perftest and the examples of libibverbs.
 const USUAL: u16 = 18_515;
 
 /// How a client finds its server.
@@ -17,21 +17,21 @@ pub(super) enum Meets {
     Tcp(u16, u16),
     /// By rdma_cm: the server listens at the adapter, and is ended when its clients are done.
     RdmaCm,
-    /// It needs none.
+    /// It needs no server.
     Nobody,
 }
 
-/// A program as server and client, for so many seconds. Scripts of `sh`.
+/// A program as server and client, for a number of seconds. Scripts of `sh`.
 pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) server: fn(u32) -> String,
     pub(super) client: fn(u32) -> String,
     pub(super) meets: Meets,
-    /// In the short form, too.
+    /// Whether the short form has it, too.
     pub(super) is_short: bool,
 }
 
-/// A program that takes the server's address as its last argument, if it is the client.
+/// A program that, as the client, takes the server's address as its last argument.
 const fn by_tcp(name: &'static str, server: fn(u32) -> String, client: fn(u32) -> String) -> Row {
     Row {
         name,
@@ -52,7 +52,7 @@ macro_rules! programs {
     };
 }
 
-/// The first two compare every byte, or complain.
+/// The first two compare every byte and report differences.
 const PROGRAMS: [Row; 8] = programs! {
     "ibv_rc_pingpong -c", |seconds| format!("ibv_rc_pingpong -g 1 -c -s 16384 -n {}", seconds * 3000);
     "ibv_srq_pingpong -c", |seconds| {
@@ -66,14 +66,14 @@ const PROGRAMS: [Row; 8] = programs! {
     "ib_send_bw -c UD", |seconds| format!("ib_send_bw -F -c UD -D {seconds}");
 };
 
-/// A client again and again, until its time is over or it fails.
+/// Runs a client repeatedly, until its time is over or it fails.
 fn repeated(seconds: u32, command: &str) -> String {
     format!(
         "end=$(($(date +%s) + {seconds})); while [ $(date +%s) -lt $end ]; do {command} || exit 1; done"
     )
 }
 
-/// What checks what it receives: each ping of rping, each result of MPI, each byte of many at a time.
+/// Programs that check what they receive: each ping of rping, each result of MPI, each byte of many at a time.
 const OTHERS: [Row; 4] = [
     Row {
         name: "rping -V, again and again",
@@ -115,7 +115,7 @@ const OTHERS: [Row; 4] = [
     },
 ];
 
-/// Each has to end well.
+/// Starts many programs, each of which must succeed.
 fn many(seconds: u32, peer: &str) -> String {
     let (first, last) = (MANY_AT, MANY_AT + MANY - 1);
     let messages = seconds * 60;
@@ -126,7 +126,7 @@ fn many(seconds: u32, peer: &str) -> String {
     )
 }
 
-/// All of them, or those of the short form.
+/// All rows, or those of the short form.
 pub(super) fn rows(short: bool) -> impl Iterator<Item = Row> {
     let all = PROGRAMS.into_iter().chain(OTHERS);
     let first = ["ibv_rc_pingpong -c", "ib_atomic_bw"];

@@ -1,4 +1,4 @@
-//! Tests of a library in Rust, as Cargo's registry has them, built by this host's cargo.
+//! Tests of a Rust library from Cargo's registry, built by this host's cargo.
 //!
 //! ```text
 //!   target/third-party/crates/NAME/
@@ -17,12 +17,12 @@ use serde::Deserialize;
 
 use super::origin::{wheel, wheels};
 
-/// Where they lie, a folder for each.
+/// The folder with a folder for each library.
 pub(super) fn crates() -> Result<PathBuf> {
     Ok(crate::library::target_folder()?.join("third-party/crates"))
 }
 
-/// Builds the tests, unless they are there, and tells the library's version.
+/// Builds the tests, unless they are there, and returns the library's version.
 pub(super) fn tests(name: &str) -> Result<String> {
     let folder = crates()?.join(name);
     let mark = folder.join("version");
@@ -40,7 +40,7 @@ pub(super) fn tests(name: &str) -> Result<String> {
     Ok(package.version)
 }
 
-/// Of what `cargo metadata` tells.
+/// A package in the output of `cargo metadata`.
 #[derive(Deserialize)]
 struct Package {
     name: String,
@@ -83,8 +83,8 @@ struct Program {
     executable: PathBuf,
 }
 
-/// What writes C's declarations in Rust takes libclang, and some build C by cmake. Both come as wheels, libclang
-/// without the compiler's own headers.
+/// Builds the tests. The generator of Rust declarations from C needs libclang, and some build C by cmake. Both come as
+/// wheels, libclang without the compiler's own headers.
 fn build(folder: &Path, package: &Package) -> Result<Vec<Program>> {
     for tool in ["libclang", "cmake"] {
         wheel(tool, |_| Ok(()))?;
@@ -103,7 +103,7 @@ fn build(folder: &Path, package: &Package) -> Result<Vec<Program>> {
     Ok(programs(&String::from_utf8_lossy(&messages)))
 }
 
-/// Of what cargo tells while it builds, a JSON object a line; what is no test has no executable.
+/// The test programs in cargo's output, a JSON object a line; targets that are no tests have no executable.
 fn programs(messages: &str) -> Vec<Program> {
     #[derive(Deserialize)]
     struct Target {

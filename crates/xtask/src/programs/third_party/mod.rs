@@ -1,4 +1,4 @@
-//! `cargo xtask programs --third-party`: programs of others, from the registries, in containers over our library.
+//! `cargo xtask programs --third-party`: third-party programs, from the registries, in containers over our library.
 //!
 //! ```text
 //!   registries --> root with Debian's packages (crates/lab, in the cache) --> row: server on host-a, client on host-b
@@ -26,10 +26,10 @@ use crate::named::{self, Known};
 use stage::Stage;
 use table::Row;
 
-/// Rows that fail, and why that is not ours to mend.
+/// Rows that fail, and why we cannot fix that.
 const KNOWN: &[Known] = &[];
 
-/// What became of a row.
+/// The outcome of a row.
 #[derive(Debug, Serialize)]
 struct Told {
     name: &'static str,
@@ -40,7 +40,7 @@ struct Told {
     checked: &'static str,
     passed: bool,
     seconds: f64,
-    /// Of a failure.
+    /// The message of a failure.
     words: Option<String>,
 }
 
@@ -85,7 +85,7 @@ impl Told {
     }
 }
 
-/// Runs a row to its end.
+/// Runs a row and returns its outcome.
 fn tell(row: &'static Row, stage: &Stage) -> Told {
     let start = Instant::now();
     let version = row.version(stage.root());
@@ -112,7 +112,7 @@ fn perform(row: &Row, stage: &Stage) -> Result<()> {
         server: row.server.to_owned(),
         client: row.client.to_owned(),
         expect: row.expect.to_vec(),
-        // One that needs no server cannot have come too early for it.
+        // A client that needs no server cannot have come too early for it.
         together: row.server.is_empty(),
     };
     let ran = super::check_within(row.limit, &program, stage.places());
@@ -120,7 +120,7 @@ fn perform(row: &Row, stage: &Stage) -> Result<()> {
         .map_err(|error| error.context(stage.logs()))
 }
 
-/// A line for each row as it ends, where neither a table nor JSON is disturbed.
+/// Prints a line for each row as it ends, to standard error, so that neither the table nor the JSON is disturbed.
 fn progress(number: usize, of: usize, told: &Told) {
     let known = named::reason(KNOWN, told.name);
     let word = named::word(told.passed, known);

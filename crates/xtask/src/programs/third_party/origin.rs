@@ -1,4 +1,4 @@
-//! Where programs come from, and which version of them came.
+//! Sources of programs, and the versions that were obtained.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,11 +20,11 @@ pub(super) enum Origin {
     Crate(&'static str),
     /// A wheel on PyPI.
     Python(&'static str),
-    /// One that has libraries of its own beside its Python.
+    /// A wheel on PyPI that has libraries besides its Python code.
     PythonWithLibraries(&'static str),
 }
 
-/// For the root's Python and no other.
+/// pip's options for the root's Python only.
 const PYTHON: &[&str] = &[
     "--only-binary=:all:",
     "--python-version=3.13",
@@ -38,13 +38,13 @@ const PYTHON: &[&str] = &[
     "--platform=manylinux2010_x86_64",
 ];
 
-/// Where wheels lie, a folder for each.
+/// The folder with a folder for each wheel.
 pub(super) fn wheels() -> Result<PathBuf> {
     Ok(crate::library::target_folder()?.join("third-party/wheels"))
 }
 
 impl Origin {
-    /// For a person.
+    /// The name, for people.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Debian(name)
@@ -55,7 +55,7 @@ impl Origin {
         }
     }
 
-    /// Of which registry, for a person.
+    /// The registry, for people.
     pub(super) fn registry(self) -> &'static str {
         match self {
             Self::Debian(_) => "Debian",
@@ -65,7 +65,7 @@ impl Origin {
         }
     }
 
-    /// Gets it, unless it is there, and tells the version.
+    /// Obtains the program, unless it is there, and returns its version.
     pub(super) fn version(self, root: &Root) -> Result<String> {
         match self {
             Self::Debian(package) => root.version(package),
@@ -79,7 +79,7 @@ impl Origin {
     }
 }
 
-/// What is built from sources, all at once.
+/// Builds everything that is built from sources, all at once.
 pub(super) fn built() -> Result<Built> {
     let words = |list: &str| list.split_whitespace().map(str::to_owned).collect();
     Built::ensure(&Sources {
@@ -90,7 +90,7 @@ pub(super) fn built() -> Result<Built> {
     })
 }
 
-/// What pip leaves out.
+/// Installs the libraries that pip leaves out.
 fn libraries(folder: &Path, package: &str) -> Result<()> {
     let mut python = Command::new("python3");
     python.args(["-c", include_str!("scripts/libraries.py")]);
@@ -105,7 +105,8 @@ fn finish(python: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// `first` prepares the folder; what is there as a whole has a version.
+/// Installs a wheel, unless it is there, and returns its version. `first` prepares the folder; only a complete wheel
+/// has a version.
 pub(super) fn wheel(package: &str, first: impl FnOnce(&Path) -> Result<()>) -> Result<String> {
     let folder = wheels()?.join(package);
     if let Some(version) = wheel_version(&folder, package) {
@@ -121,7 +122,7 @@ pub(super) fn wheel(package: &str, first: impl FnOnce(&Path) -> Result<()>) -> R
     wheel_version(&folder, package).with_context(|| format!("pip left no {package}"))
 }
 
-/// By the folder in which pip keeps what it knows of a wheel.
+/// The version in the name of the folder in which pip keeps a wheel's metadata.
 fn wheel_version(folder: &Path, package: &str) -> Option<String> {
     let start = format!("{}-", package.replace('-', "_"));
     let mut entries = fs::read_dir(folder).ok()?.flatten();

@@ -62,7 +62,7 @@ fn page(told: &[Told]) -> String {
     page += &line(&COLUMNS.map(str::to_owned));
     page += "|---|---|---|---|---|---|\n";
     for told in told {
-        // A pipe would end the cell.
+        // An unescaped pipe would end the cell.
         let cells = cells(told).map(|cell| cell.replace('|', "\\|"));
         let _ = write!(page, "{}", line(&cells));
     }

@@ -8,7 +8,7 @@
 //!      /run/shared: a folder of both
 //! ```
 //!
-//! Containers, because what a row leaves behind ends with them; and trusted ones, because most programs are.
+//! They are containers because what a row leaves behind ends with them, and trusted because most programs are.
 
 use std::fs;
 use std::path::PathBuf;
@@ -27,15 +27,15 @@ use super::super::remains::Remains;
 use super::super::stage::{adapter, both};
 use super::{crates, origin};
 
-/// Folders as programs see them, and the variables that name them: one of both hosts, Python's wheels, tests of
-/// libraries in Rust, what was built from sources, and scripts of the rows.
+/// Folders as programs see them, and the variables that name them: a folder shared by both hosts, Python's wheels,
+/// tests of Rust libraries, programs built from sources, and scripts of the rows.
 const SHARED: (&str, &str) = ("SHARED", "/run/shared");
 const WHEELS: (&str, &str) = ("WHEELS", "/run/wheels");
 const CRATES: (&str, &str) = ("CRATES", "/run/crates");
 const BUILT: (&str, &str) = ("BUILT", "/run/built");
 const SCRIPTS: (&str, &str) = ("SCRIPTS", "/run/scripts");
 
-/// The rows' own.
+/// The folder of the rows' scripts.
 const OWN_SCRIPTS: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/src/programs/third_party/scripts"
@@ -52,7 +52,8 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Makes first what is not there: the root, and what is built from sources if a row wants it.
+    /// Sets the stage up. First makes what is missing: the root, and the programs built from sources if a row needs
+    /// them.
     pub(super) fn start(with_built: bool) -> Result<Self> {
         let root = Root::ensure(&contents())?;
         let program = crate::lab::daemon(true)?;
@@ -75,7 +76,7 @@ impl Stage {
             seen.push((origin::built()?.path(), BUILT));
         }
         let adapters = [Side::A, Side::B].map(adapter);
-        // Containers of the daemon's own user are as fast as other programs.
+        // Containers of the daemon's own user are then as fast as other programs.
         let trusting = "trust_own_user = true";
         let daemon = Daemon::start_with(trusting, &program, &run_dir, &adapters, Lifetime::Owned)?;
         let remains = Remains::of_idle(&daemon)?;
@@ -103,12 +104,12 @@ impl Stage {
         })
     }
 
-    /// The files that programs see.
+    /// The root with the files that programs see.
     pub(super) fn root(&self) -> &Root {
         &self.root
     }
 
-    /// Server's and client's.
+    /// The places of the server and of the client.
     pub(super) fn places(&self) -> [&dyn Place; 2] {
         self.places.each_ref().map(|place| place as &dyn Place)
     }

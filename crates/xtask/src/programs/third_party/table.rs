@@ -1,4 +1,4 @@
-//! Programs that others wrote and that this project does not use itself.
+//! Third-party programs that this project does not use itself.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use vrdma_lab::image::Root;
 use super::super::PROGRAM_LIMIT;
 use super::origin::Origin;
 
-/// A program, what is done with it, and how one knows that it got the right data.
+/// A program, its use, and the way to check that it received the right data.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) origin: Origin,
-    /// What else it takes.
+    /// Another origin that it needs.
     pub(super) beside: Option<Origin>,
     /// Whether it is one of the few that CI has time for.
     pub(super) is_short: bool,
     /// How long the client may take.
     pub(super) limit: Duration,
-    /// For the reader of the page.
+    /// What the program does, for readers of the page.
     pub(super) does: &'static str,
-    /// For the reader of the page.
+    /// How its data is checked, for readers of the page.
     pub(super) checked: &'static str,
-    /// May be empty.
+    /// The server's command; may be empty.
     pub(super) server: &'static str,
     pub(super) client: &'static str,
     pub(super) expect: &'static [&'static str],
@@ -46,10 +46,10 @@ const TGT: Row = Row {
     ],
 };
 
-/// The script waits a second before each of its tests.
+/// The limit of the script, which waits a second before each of its tests.
 const FABTESTS_LIMIT: Duration = Duration::from_secs(400);
 
-/// What `fi_pingpong -c` prints of the last size.
+/// The output of `fi_pingpong -c` for the last size.
 const PINGPONG: &[&str] = &["1m      100     =100"];
 
 pub(super) const ROWS: &[Row] = &[
@@ -77,7 +77,7 @@ pub(super) const ROWS: &[Row] = &[
          --iodepth=8 --iodepth_batch_complete=1",
         &["WRITE: bw=", "io=64.0MiB (67.1MB)", "err= 0"],
     ),
-    // fio retries nothing that finds no receive, so there is one for each of the 256 from the start.
+    // fio does not retry when there is no receive, so one is posted for each of the 256 from the start.
     fio(
         "fio, SEND",
         "exec fio --name=s --ioengine=rdma --port=7000 --verb=recv --rw=read --bs=64k --size=16m --iodepth=256",
@@ -182,7 +182,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// All ranks on one adapter, as far from each other as on two hosts: none of them uses shared memory.
+/// All ranks are on one adapter, but as separate as on two hosts: none of them uses shared memory.
 const fn mpi(
     name: &'static str,
     origin: Origin,
@@ -203,8 +203,8 @@ const fn mpi(
     }
 }
 
-/// Both ends on one adapter, by their own script, which leaves out what upstream lists as not of the provider and tells
-/// what else a provider says that it cannot.
+/// Runs both ends on one adapter, by libfabric's own script, which leaves out tests that upstream lists as unsuitable
+/// for the provider and reports what else a provider does not support.
 const fn fabtests(name: &'static str, client: &'static str) -> Row {
     Row {
         name,
@@ -220,7 +220,7 @@ const fn fabtests(name: &'static str, client: &'static str) -> Row {
     }
 }
 
-/// All of it has to go.
+/// A row of fio, which must transfer everything.
 const fn fio(
     name: &'static str,
     server: &'static str,
@@ -257,12 +257,12 @@ const fn pingpong(name: &'static str, server: &'static str, client: &'static str
 }
 
 impl Row {
-    /// Whether it takes what is built from sources.
+    /// Whether it needs programs built from sources.
     pub(super) fn is_built(&self) -> bool {
         matches!(self.origin, Origin::Source(_))
     }
 
-    /// Gets what it takes, unless it is there, and tells the program's version.
+    /// Obtains what it needs, unless it is there, and returns the program's version.
     pub(super) fn version(&self, root: &Root) -> Result<String> {
         if let Some(beside) = self.beside {
             beside.version(root)?;
@@ -271,7 +271,7 @@ impl Row {
     }
 }
 
-/// Rows that are run.
+/// The rows to run.
 pub(super) fn rows(short: bool) -> impl Iterator<Item = &'static Row> {
     ROWS.iter().filter(move |row| row.is_short || !short)
 }

@@ -1,10 +1,10 @@
-//! Who dies in which phase.
+//! The processes that end in each phase.
 
 use vrdma_migration::Phase;
 
 use super::Victim;
 
-/// All phases before the point of no return that somebody may die in.
+/// All phases before the point of no return in which a process may end.
 pub(super) const ROWS: [(Phase, &[Victim]); 7] = [
     (
         Phase::Copy,

@@ -1,4 +1,4 @@
-//! Who watches a migration and ends somebody in a phase of it.
+//! Watches a migration and ends a process in a phase of it.
 //!
 //! ```text
 //!   waiting ──the phase begins──► victim ended ──► the migration goes on, into the trouble
@@ -14,7 +14,7 @@ use vrdma_migration::{Phase, Progress, Watcher};
 
 use super::{Victim, is_due};
 
-/// Who may end; each is killed when it is dropped.
+/// The processes that may end; each is killed when it is dropped.
 pub(super) struct Doomed {
     pub(super) spare: Option<Daemon>,
     pub(super) arriving: Option<Arriving>,
@@ -27,7 +27,7 @@ pub(super) struct Saboteur<'a> {
     victim: Victim,
     doomed: Doomed,
     interrupts: bool,
-    /// Whether it happened, or what hindered it.
+    /// Whether the process was ended, or the error that prevented it.
     done: Option<Result<()>>,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Saboteur<'a> {
         }
     }
 
-    /// Whether it did what it was there for.
+    /// Checks that the process was ended.
     pub(super) fn check(self) -> Result<()> {
         match self.done {
             Some(done) => done,
@@ -68,7 +68,7 @@ impl<'a> Saboteur<'a> {
     }
 }
 
-/// The source's relay is a child of this process.
+/// Stops the source's relay, which is a child of this process.
 fn stop_own_relay() -> Result<()> {
     let own = std::process::id().to_string();
     let mut stop = Command::new("pkill");

@@ -1,4 +1,4 @@
-//! One program at a time, which is under way whenever something dies, through as many rows as it has messages for.
+//! One program at a time, which runs whenever a process ends, through as many rows as it has messages for.
 //!
 //! ```text
 //!   none ──► under way ──few messages are left──► awaited ──► none
@@ -13,31 +13,32 @@ use crate::guests::objects;
 use crate::lab::migrate::program::{Program, complaint};
 use crate::lab::migrate::{Peer, rows};
 
-/// Compares every byte.
+/// The program, which compares every byte.
 const COMMAND: &str = "ibv_rc_pingpong -d $DEV -g 1 -c -s 16384 -n";
 
-/// Of each side.
+/// Messages of each side.
 const MESSAGES: u64 = 20_000;
 
-/// What most rows need: messages are told by the thousand, a slow copy and a failed migration take their time.
+/// Messages that most rows need: they are counted by the thousand, and a slow copy and a failed migration take their
+/// time.
 const OF_A_ROW: u64 = 8_000;
 
 pub(super) struct Traffic<'a> {
     vrdma: &'a Path,
     current: Option<Current>,
-    /// Programs that ended.
+    /// Number of programs that ended.
     pub(super) ended: u32,
-    /// What was wrong with the first one that did not end well.
+    /// The problem of the first program that failed.
     pub(super) problem: Option<String>,
 }
 
 struct Current {
     program: Program,
-    /// What adapters had sent before it.
+    /// Messages that adapters had sent before it.
     before: u64,
 }
 
-/// What a program is started with, for so many messages of a row.
+/// The command of a program.
 pub(super) fn command() -> rows::Command {
     rows::Command::of_both(format!("{COMMAND} {MESSAGES}"))
 }
@@ -52,11 +53,11 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// Makes sure that messages flow, and will for a row.
+    /// Ensures that messages flow, and that the program has enough of them for a row.
     pub(super) fn last_for_a_row(&mut self, pair: &Pair) -> Result<()> {
         let now = objects::messages(pair, self.vrdma)?;
         let current = self.current.as_ref();
-        // Both sides count, anew where an adapter was reset.
+        // The counters are those of both sides, and restart when an adapter is reset.
         let sent = current.map(|current| now.saturating_sub(current.before) / 2);
         if sent.is_none_or(|sent| sent + OF_A_ROW > MESSAGES) {
             self.start_another(pair)?;
@@ -64,7 +65,7 @@ impl<'a> Traffic<'a> {
         self.wait_for_messages(pair)
     }
 
-    /// Waits for messages after a row: of another program, if this one came to its end while a relay's silence was waited for.
+    /// Waits for messages after a row: of another program, if this one ended during the wait for a relay's silence.
     pub(super) fn flows(&mut self, pair: &Pair) -> Result<()> {
         if !self.has_ended() {
             let flows = self.wait_for_messages(pair);
@@ -98,7 +99,7 @@ impl<'a> Traffic<'a> {
         flows
     }
 
-    /// Waits for the end of the program.
+    /// Waits for the program to end.
     pub(super) fn finish(&mut self, pair: &Pair) -> Result<()> {
         let Some(mut current) = self.current.take() else {
             return Ok(());
