@@ -190,7 +190,7 @@ impl Tenant {
 
     /// Whether the tenant kept a caller waiting lately: nothing is done for it then.
     pub fn is_refused(&self) -> bool {
-        self.is_serving(&mut self.state.lock())
+        self.refuses(&mut self.state.lock())
     }
 
     /// Closes descriptors that a client sent, and its sockets, without waiting.
@@ -227,7 +227,7 @@ impl Tenant {
         let found = Arc::new(OnceLock::new());
         let told = Arc::clone(&found);
         let mut state = self.state.lock();
-        if self.is_serving(&mut state) {
+        if self.refuses(&mut state) {
             return Err(Fault::Gone);
         }
         let question = move || {
@@ -354,7 +354,8 @@ impl Tenant {
         self.state.lock().buffer = buffer;
     }
 
-    fn is_serving(&self, state: &mut State) -> bool {
+    /// Whether it owes others time, or has left too many threads hanging.
+    fn refuses(&self, state: &mut State) -> bool {
         state.debt.is_refused(Instant::now()) || self.abandoned.load(Acquire) >= ABANDONED_MAX
     }
 

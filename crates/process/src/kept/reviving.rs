@@ -92,7 +92,7 @@ impl<'a, 'n> Reviving<'a, 'n> {
         self.noted.get(&(kind as u16)).cloned().unwrap_or_default()
     }
 
-    /// The newest record of an object.
+    /// The record of an object.
     fn bytes(&self, kind: Kind, id: u32) -> Option<&'n [u8]> {
         let all = self.noted.get(&(kind as u16))?;
         let noted = all.get(all.partition_point(|noted| noted.id < id))?;
