@@ -1,6 +1,6 @@
 //! Drawings of a study.
 
-use super::plot::{Across, Bars, Lines};
+use super::plot::{Across, Bars, Entry, Lines, Series};
 use super::side::{Side, bytes};
 use crate::cell::Unit;
 use crate::key::{CellKey, Key};
@@ -17,7 +17,7 @@ impl Side<'_> {
     /// A measure over the ranks of its cases, for cases with the number of ranks in their names.
     pub(super) fn weak_scaling(&self, measure: &str) -> Option<Lines> {
         let lines = self.over(measure, Across::Ranks, ranks);
-        let has_line = lines.series.iter().any(|(_, _, points)| points.len() > 1);
+        let has_line = lines.series.iter().any(|series| series.points.len() > 1);
         has_line.then_some(lines)
     }
 
@@ -33,10 +33,18 @@ impl Side<'_> {
             };
             let published = points(&|key| self.published(key));
             let ours = points(&|key| self.ours(key));
-            series.push((format!("{configuration}, ours"), true, ours));
-            series.push((format!("{configuration}, published"), false, published));
+            series.push(Series {
+                name: format!("{configuration}, ours"),
+                is_ours: true,
+                points: ours,
+            });
+            series.push(Series {
+                name: format!("{configuration}, published"),
+                is_ours: false,
+                points: published,
+            });
         }
-        series.retain(|(_, _, points)| !points.is_empty());
+        series.retain(|series| !series.points.is_empty());
         let unit = self
             .cells
             .iter()
@@ -62,10 +70,11 @@ impl Side<'_> {
                 } else {
                     format!(" {}", key.size)
                 };
-                (
-                    format!("{}{size}", key.cell.configuration),
-                    [published, ours],
-                )
+                Entry {
+                    name: format!("{}{size}", key.cell.configuration),
+                    published,
+                    ours,
+                }
             })
         });
         Some(Bars {

@@ -146,10 +146,10 @@ fn weak_scaling_is_drawn_over_the_ranks() {
         .find(|lines| lines.title == "s3 cavity")
         .unwrap();
     let line = |name: &str| {
-        let found = cavity.series.iter().find(|(title, ..)| title == name);
+        let found = cavity.series.iter().find(|series| series.name == name);
         found
             .unwrap()
-            .2
+            .points
             .iter()
             .map(|point| point.0)
             .collect::<Vec<_>>()
