@@ -54,7 +54,7 @@ impl SendWork {
     }
 
     /// Compare and swap.
-    pub fn compare_swap(id: u64, (addr, rkey): (u64, u32), compare: u64, swap: u64) -> Self {
+    pub fn compare_swap(id: u64, addr: u64, rkey: u32, compare: u64, swap: u64) -> Self {
         let part = AtomicPart {
             remote_addr: addr.into(),
             compare_add: compare.into(),
@@ -66,7 +66,7 @@ impl SendWork {
     }
 
     /// Fetch and add.
-    pub fn fetch_add(id: u64, (addr, rkey): (u64, u32), add: u64) -> Self {
+    pub fn fetch_add(id: u64, addr: u64, rkey: u32, add: u64) -> Self {
         let part = AtomicPart {
             remote_addr: addr.into(),
             compare_add: add.into(),
@@ -273,7 +273,7 @@ impl Guest {
 }
 
 impl Mr {
-    /// Address `addr` and the remote key, for atomics.
+    /// Address `addr` and the remote key, for RDMA and atomics.
     pub fn at(&self, addr: u64) -> (u64, u32) {
         (addr, self.rkey)
     }

@@ -337,8 +337,8 @@ impl Exchange {
             return;
         };
         if let Some(group) = group {
-            let onward = (recipients.uplinks(), group);
-            let told = wire::send(&mut self.wires, &self.segments, onward, frame);
+            let uplinks = recipients.uplinks();
+            let told = wire::send(&mut self.wires, &self.segments, uplinks, group, frame);
             self.told.extend(told.map(|answer| (port, answer)));
         }
         for recipient in recipients {

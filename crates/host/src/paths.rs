@@ -63,10 +63,7 @@ impl<M: Member, P: Port> Paths for Reachable<'_, M, P> {
         };
         let uplink = (wire != EVERY_UPLINK).then_some(UplinkId(wire));
         let group = self.shared.read().group(self.from);
-        group.is_some_and(|group| {
-            let leaves = (self.from, group);
-            self.uplinks.holds_up(leaves, uplink, self.now)
-        })
+        group.is_some_and(|group| self.uplinks.holds_up(self.from, group, uplink, self.now))
     }
 
     fn train_bytes(&self) -> u32 {

@@ -100,7 +100,9 @@ fn ask(device: &OpenDevice, qp: u32, rkey: u32) -> Known {
 /// Buffers of inline requests are readable, and buffers of others are as long as they are registered.
 pub(crate) unsafe fn carry_out(
     peer: &mut Peer,
-    (queue_pair, device, page): (&QueuePair, &OpenDevice, &Page),
+    queue_pair: &QueuePair,
+    device: &OpenDevice,
+    page: &Page,
     header: &SendHeader,
     payload: Payload<'_>,
 ) -> bool {

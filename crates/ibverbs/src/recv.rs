@@ -14,7 +14,7 @@ use crate::open::OpenDevice;
 use crate::qp::{QueuePair, RESET};
 use crate::request::{Posted, buffers, report};
 
-/// Pushes a chain of receives of at most `max_sge` buffers each; the second value is the first receive that fails.
+/// Pushes a chain of receives of at most `max_sge` buffers each, up to the first receive that fails.
 ///
 /// # Safety
 /// A chain of valid requests.
@@ -29,14 +29,17 @@ pub(crate) unsafe fn push_receives(
         // SAFETY: a valid request names its buffers.
         let buffers = unsafe { buffers(request.sg_list, request.num_sge) };
         if buffers.len() > max_sge as usize {
-            return (Err(Errno(libc::EINVAL)), next);
+            return Posted::failed(Errno(libc::EINVAL), next);
         }
         if let Err(Full) = queue.push(request.wr_id, buffers) {
-            return (Err(Errno(libc::ENOMEM)), next);
+            return Posted::failed(Errno(libc::ENOMEM), next);
         }
         next = request.next;
     }
-    (Ok(()), next)
+    Posted {
+        outcome: Ok(()),
+        bad_wr: next,
+    }
 }
 
 /// # Safety
@@ -47,21 +50,21 @@ unsafe fn post(
     first: *mut abi::RecvWr,
 ) -> Posted<abi::RecvWr> {
     if queue_pair.state() == RESET {
-        return (Err(Errno(libc::EINVAL)), first);
+        return Posted::failed(Errno(libc::EINVAL), first);
     }
     unmapped::adopt_what_came();
     let mut guard = queue_pair.recv.lock();
     let Some(queue) = guard.as_mut() else {
-        return (Err(Errno(libc::EINVAL)), first);
+        return Posted::failed(Errno(libc::EINVAL), first);
     };
     // SAFETY: as promised.
-    let (outcome, next) = unsafe { push_receives(queue, queue_pair.capacity.max_recv_sge, first) };
+    let posted = unsafe { push_receives(queue, queue_pair.capacity.max_recv_sge, first) };
     let must_ring = queue.publish();
     drop(guard);
     if must_ring {
         device.ringer.ring(queue_pair.doorbell);
     }
-    (outcome, next)
+    posted
 }
 
 /// `ops.post_recv`.
@@ -74,7 +77,7 @@ pub(crate) unsafe extern "C" fn post_recv(
     let posted = match unsafe { QueuePair::of(qp) } {
         // SAFETY: and a chain of requests.
         Ok((queue_pair, device)) => unsafe { post(queue_pair, device, first) },
-        Err(error) => (Err(error), first),
+        Err(error) => Posted::failed(error, first),
     };
     // SAFETY: the place is the caller's.
     unsafe { report(posted, bad) }

@@ -148,20 +148,36 @@ pub(crate) unsafe fn bind(bind: &abi::BindMw) -> Result<Operation> {
     }))
 }
 
-/// The outcome of posting a chain, and the first request of it that failed.
-pub(crate) type Posted<R> = (Result<()>, *mut R);
+/// What became of a chain of requests.
+pub(crate) struct Posted<R> {
+    /// The outcome of posting.
+    pub(crate) outcome: Result<()>,
+    /// The first request that failed; the end of the chain if none did.
+    pub(crate) bad_wr: *mut R,
+}
+
+impl<R> Posted<R> {
+    /// Makes the outcome of a chain whose request `bad_wr` failed.
+    #[inline]
+    pub(crate) fn failed(error: Errno, bad_wr: *mut R) -> Self {
+        Self {
+            outcome: Err(error),
+            bad_wr,
+        }
+    }
+}
 
 /// Reports the outcome to C.
 ///
 /// # Safety
 /// `bad` is good for a write.
 #[inline]
-pub(crate) unsafe fn report<R>((outcome, failed): Posted<R>, bad: *mut *mut R) -> c_int {
-    if outcome.is_err() {
+pub(crate) unsafe fn report<R>(posted: Posted<R>, bad: *mut *mut R) -> c_int {
+    if posted.outcome.is_err() {
         // SAFETY: as promised.
-        unsafe { bad.write(failed) };
+        unsafe { bad.write(posted.bad_wr) };
     }
-    errno::number(outcome)
+    errno::number(posted.outcome)
 }
 
 /// Returns the buffers of a request.

@@ -54,9 +54,10 @@ impl SendSide {
             // SAFETY: as promised.
             return unsafe { self.push_to_daemon(queue_pair, device, header, payload) };
         };
-        let who = (queue_pair, device, page);
-        // SAFETY: as promised.
-        if self.queue.is_idle() && unsafe { carry_out(&mut self.peer, who, header, payload) } {
+        if self.queue.is_idle()
+            // SAFETY: as promised.
+            && unsafe { carry_out(&mut self.peer, queue_pair, device, page, header, payload) }
+        {
             return Ok(());
         }
         // SAFETY: as promised.
@@ -128,7 +129,7 @@ fn locate<'a>(
     Some(located)
 }
 
-/// Posts a chain up to its end or to the first request that fails, which is the second value.
+/// Posts a chain up to its end or to the first request that fails.
 ///
 /// # Safety
 /// A chain of valid requests.
@@ -138,7 +139,7 @@ unsafe fn post(
     first: *mut abi::SendWr,
 ) -> Posted<abi::SendWr> {
     if queue_pair.state() < RTS {
-        return (Err(Errno(libc::EINVAL)), first);
+        return Posted::failed(Errno(libc::EINVAL), first);
     }
     unmapped::adopt_what_came();
     let mut side = queue_pair.send.lock();
@@ -167,7 +168,10 @@ unsafe fn post(
         drop(side);
         device.ringer.ring(queue_pair.doorbell);
     }
-    (outcome, next)
+    Posted {
+        outcome,
+        bad_wr: next,
+    }
 }
 
 /// `ops.post_send`.
@@ -180,7 +184,7 @@ pub(crate) unsafe extern "C" fn post_send(
     let posted = match unsafe { QueuePair::of(qp) } {
         // SAFETY: and a chain of requests.
         Ok((queue_pair, device)) => unsafe { post(queue_pair, device, first) },
-        Err(error) => (Err(error), first),
+        Err(error) => Posted::failed(error, first),
     };
     // SAFETY: the place is the caller's.
     unsafe { report(posted, bad) }

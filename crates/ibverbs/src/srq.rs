@@ -19,7 +19,7 @@ use crate::lookup::Object;
 use crate::memory::leak;
 use crate::open::OpenDevice;
 use crate::recv::push_receives;
-use crate::request::report;
+use crate::request::{Posted, report};
 
 /// Attributes of `enum ibv_srq_init_attr_mask` that are known: type and domain.
 const KNOWN: u32 = 3;
@@ -231,12 +231,12 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
             unmapped::adopt_what_came();
             let mut queue = shared.queue.lock();
             // SAFETY: and a chain of requests.
-            let outcome = unsafe { push_receives(&mut queue, shared.max_sge, first) };
+            let posted = unsafe { push_receives(&mut queue, shared.max_sge, first) };
             // An SRQ has no doorbell: the daemon looks when a message needs a receive.
             let _ = queue.publish();
-            outcome
+            posted
         }
-        Err(error) => (Err(error), first),
+        Err(error) => Posted::failed(error, first),
     };
     // SAFETY: the place is the caller's.
     unsafe { report(posted, bad) }

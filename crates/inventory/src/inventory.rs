@@ -111,7 +111,7 @@ impl Inventory {
             )));
         }
         let ip = self.choose_ip(request, mac)?;
-        let mut adapter = self.new_adapter(request, (mac, ip), origin);
+        let mut adapter = self.new_adapter(request, mac, ip, origin);
         let admitted = people.admit(&of_group, &mut adapter);
         let sockets = self.sockets(name);
         socket_path::check_length(&sockets.longest()).map_err(Refusal::path_too_long)?;
@@ -125,7 +125,7 @@ impl Inventory {
             policy,
             admitted,
             may_send_roce,
-            ..spec(&adapter, port, (group, segment), sockets)
+            ..spec(&adapter, port, group, segment, sockets)
         })
     }
 
@@ -141,19 +141,26 @@ impl Inventory {
 
     fn spec_of(&self, name: &Name, plugged: &Plugged) -> Option<AdapterSpec> {
         let group = self.groups.get(&plugged.adapter.portgroup)?;
-        let place = (group.id, group.segment());
+        let sockets = self.sockets(name);
         Some(AdapterSpec {
             policy: Arc::clone(&plugged.policy),
             admitted: self.admitted(name).ok()?,
             may_send_roce: group.allow_roce_frames,
-            ..spec(&plugged.adapter, plugged.port, place, self.sockets(name))
+            ..spec(
+                &plugged.adapter,
+                plugged.port,
+                group.id,
+                group.segment(),
+                sockets,
+            )
         })
     }
 
     fn new_adapter(
         &self,
         request: &AdapterRequest,
-        (mac, ip): (MacAddress, Addresses),
+        mac: MacAddress,
+        ip: Addresses,
         origin: Origin,
     ) -> Adapter {
         let sockets = self.sockets(&request.name);
@@ -308,7 +315,8 @@ fn own_people(request: &AdapterRequest) -> Result<People, Refusal> {
 fn spec(
     adapter: &Adapter,
     port: PortId,
-    (group, segment): (GroupId, Segment),
+    group: GroupId,
+    segment: Segment,
     sockets: Sockets,
 ) -> AdapterSpec {
     AdapterSpec {

@@ -170,7 +170,7 @@ impl Pair {
         limit: Duration,
     ) -> Result<Outcome> {
         let [a, b] = sides.map(|side| self.guest(side).control());
-        place::run((a, server), (b, client), limit).map_err(|error| self.explain(&error))
+        place::run([a, b], server, client, limit).map_err(|error| self.explain(&error))
     }
 
     /// Ends a guest as if its power had failed, and starts it again with a new QEMU.

@@ -92,25 +92,26 @@ pub trait Job {
     fn end(self: Box<Self>, limit: Duration) -> Result<Output>;
 }
 
-/// Runs a server and, once it is ready, its client. Both are run once, whatever their outcome, or a few times more if
-/// the client came too early.
+/// Runs a server in the first place and, once it is ready, its client in the second. Both are run once, whatever their
+/// outcome, or a few times more if the client came too early.
 ///
 /// # Errors
 /// When a place goes away, the client's limit passes, or the server fails
 /// before the client.
 pub fn run(
-    server: (&dyn Place, &str),
-    client: (&dyn Place, &str),
+    [server_place, client_place]: [&dyn Place; 2],
+    server: &str,
+    client: &str,
     limit: Duration,
 ) -> Result<Outcome> {
     for _ in 0..EARLY_LIMIT {
-        let outcome = attempt(settled(server)?, client, limit)?;
+        let outcome = attempt(settled(server_place, server)?, client_place, client, limit)?;
         if !outcome.may_come_again() {
             return Ok(outcome);
         }
-        eprintln!("refused, once more: {}", client.1);
+        eprintln!("refused, once more: {client}");
     }
-    attempt(settled(server)?, client, limit)
+    attempt(settled(server_place, server)?, client_place, client, limit)
 }
 
 /// The same for a client that gives its server time by itself, run once, and for a server that would never look ready
@@ -119,14 +120,15 @@ pub fn run(
 /// # Errors
 /// As [`run`].
 pub fn run_together(
-    (place, server): (&dyn Place, &str),
-    client: (&dyn Place, &str),
+    [server_place, client_place]: [&dyn Place; 2],
+    server: &str,
+    client: &str,
     limit: Duration,
 ) -> Result<Outcome> {
-    attempt(place.start(server)?, client, limit)
+    attempt(server_place.start(server)?, client_place, client, limit)
 }
 
-fn settled<'a>((place, server): (&'a dyn Place, &str)) -> Result<Box<dyn Job + 'a>> {
+fn settled<'a>(place: &'a dyn Place, server: &str) -> Result<Box<dyn Job + 'a>> {
     let server = place.start(server)?;
     server.wait_ready()?;
     Ok(server)
@@ -134,7 +136,8 @@ fn settled<'a>((place, server): (&'a dyn Place, &str)) -> Result<Box<dyn Job + '
 
 fn attempt(
     server: Box<dyn Job + '_>,
-    (client_place, client): (&dyn Place, &str),
+    client_place: &dyn Place,
+    client: &str,
     limit: Duration,
 ) -> Result<Outcome> {
     if server.status().is_some_and(|status| status != 0) {

@@ -73,10 +73,11 @@ impl ClientMemory {
     /// found out. The `tenant`'s thread checks it, and does the copies unless the client is trusted.
     pub fn new(
         memory: OwnedFd,
-        (address, nonce): (u64, u64),
+        address: u64,
+        nonce: u64,
         tenant: Arc<Tenant>,
     ) -> Result<Self, NotMemory> {
-        let memory = check::memory(memory, (address, nonce), &tenant)?;
+        let memory = check::memory(memory, address, nonce, &tenant)?;
         Ok(Self {
             memory: Arc::new(memory),
             tenant,
@@ -161,7 +162,7 @@ impl ClientMemory {
         let offset = i64::try_from(address).map_err(|_| Fault::Gone)?;
         // SAFETY: `ours` is good for `length` bytes in the direction that is asked for: the callers of
         // `transfer` hold a buffer, or a window of foreign memory, for as long as the call lasts.
-        let moved = unsafe { by_descriptor(&self.memory, (way, offset), ours, length) };
+        let moved = unsafe { by_descriptor(&self.memory, way, offset, ours, length) };
         moved.ok_or(Fault::Gone)
     }
 
@@ -184,7 +185,7 @@ impl ClientMemory {
         let copy = move || {
             let start = buffer.as_mut_ptr();
             // SAFETY: the buffer has `length` bytes, and is this closure's own.
-            let count = unsafe { by_descriptor(&memory, (way, offset), start, length) };
+            let count = unsafe { by_descriptor(&memory, way, offset, start, length) };
             Moved { buffer, count }
         };
         let place = self.place(address);
@@ -289,7 +290,8 @@ impl Reach<'_> {
 /// `ours` is good for `length` bytes in that direction.
 unsafe fn by_descriptor(
     memory: &OwnedFd,
-    (way, offset): (Direction, i64),
+    way: Direction,
+    offset: i64,
     ours: *mut u8,
     length: usize,
 ) -> Option<usize> {

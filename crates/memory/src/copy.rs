@@ -8,7 +8,7 @@ use crate::map::Window;
 use crate::partly::Part;
 use crate::stores::{TAIL, move_bytes, move_non_temporal_tail_last, move_tail_last};
 use crate::word;
-use crate::{ClientRegion, CopyFault, Fault, Memory, PAGE, Region, Right, View};
+use crate::{ClientRegion, CopyFault, Fault, Memory, PAGE, Region, Right, Spot, View};
 
 /// Bytes of the word that an atomic changes.
 const WORD: u64 = 8;
@@ -19,7 +19,7 @@ impl Memory for View<'_> {
     // Most callers know the length, so that inlining turns the move into a few instructions.
     #[inline(always)]
     fn read(&self, region: &Region, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
-        match self.whole((region, offset), out.len() as u64, Right::Read) {
+        match self.whole(region, offset, out.len() as u64, Right::Read) {
             Some(window) => read_piece(&window, out),
             None => self.read_pieces(region, offset, out),
         }
@@ -45,7 +45,7 @@ impl Memory for View<'_> {
     // Inlined like `read`.
     #[inline(always)]
     fn write(&self, region: &Region, offset: u64, data: &[u8]) -> Result<(), Fault> {
-        match self.whole((region, offset), data.len() as u64, Right::Write) {
+        match self.whole(region, offset, data.len() as u64, Right::Write) {
             Some(window) => write_piece(&window, data),
             None => self.write_pieces(region, offset, data),
         }
@@ -54,16 +54,16 @@ impl Memory for View<'_> {
     #[inline]
     fn copy(
         &self,
-        to: (&Region, u64),
+        to: Spot<'_, Region>,
         source: &Self,
-        from: (&Region, u64),
+        from: Spot<'_, Region>,
         length: u64,
     ) -> Result<(), CopyFault> {
         if self.overlaps(to, source, from, length) {
-            return self.copy_overlapping(to.0, to.1, from.1, length);
+            return self.copy_overlapping(to.region, to.offset, from.offset, length);
         }
-        let readable = source.whole(from, length, Right::Read);
-        let writable = self.whole(to, length, Right::Write);
+        let readable = source.whole(from.region, from.offset, length, Right::Read);
+        let writable = self.whole(to.region, to.offset, length, Right::Write);
         match (readable, writable) {
             (Some(from), Some(to)) => copy_piece(&to, &from, length as usize),
             _ => self.copy_pieces(to, source, from, length),
@@ -72,13 +72,13 @@ impl Memory for View<'_> {
 
     fn copy_non_temporal(
         &self,
-        to: (&Region, u64),
+        to: Spot<'_, Region>,
         source: &Self,
-        from: (&Region, u64),
+        from: Spot<'_, Region>,
         length: u64,
     ) -> Result<(), CopyFault> {
-        let readable = source.whole(from, length, Right::Read);
-        let writable = self.whole(to, length, Right::Write);
+        let readable = source.whole(from.region, from.offset, length, Right::Read);
+        let writable = self.whole(to.region, to.offset, length, Right::Write);
         match (readable, writable) {
             (Some(readable), Some(writable)) if !self.overlaps(to, source, from, length) => {
                 copy_piece_non_temporal(&writable, &readable, length as usize)
@@ -120,7 +120,8 @@ impl View<'_> {
     #[inline(always)]
     fn whole<'w>(
         &'w self,
-        (region, offset): (&'w Region, u64),
+        region: &'w Region,
+        offset: u64,
         length: u64,
         right: Right,
     ) -> Option<Window<'w>> {
@@ -144,7 +145,7 @@ impl View<'_> {
         if region.has_parts() {
             return self.read_from_parts(region, offset, out);
         }
-        let mut source = Cursor::new(self, (region, offset), out.len() as u64, Right::Read);
+        let mut source = Cursor::new(self, region, offset, out.len() as u64, Right::Read);
         let mut rest = out;
         while !rest.is_empty() {
             let window = source.window()?;
@@ -163,7 +164,7 @@ impl View<'_> {
         if region.has_parts() {
             return self.write_to_parts(region, offset, data);
         }
-        let mut to = Cursor::new(self, (region, offset), data.len() as u64, Right::Write);
+        let mut to = Cursor::new(self, region, offset, data.len() as u64, Right::Write);
         let mut rest = data;
         while !rest.is_empty() {
             let window = to.window()?;
@@ -177,24 +178,26 @@ impl View<'_> {
 
     fn copy_pieces(
         &self,
-        to: (&Region, u64),
+        to: Spot<'_, Region>,
         source: &Self,
-        from: (&Region, u64),
+        from: Spot<'_, Region>,
         length: u64,
     ) -> Result<(), CopyFault> {
-        if to.0.has_parts() || from.0.has_parts() {
+        if to.region.has_parts() || from.region.has_parts() {
             return self.copy_parts(to, source, from, length);
         }
-        match (to.0, from.0) {
+        match (to.region, from.region) {
             (Region::Client(client), Region::Client(other)) => {
-                return client.copy_from(to.1, other, from.1, length);
+                return client.copy_from(to.offset, other, from.offset, length);
             }
-            (Region::Client(client), _) => return to_client((client, to.1), source, from, length),
-            (_, Region::Client(client)) => return self.fill_from(to, (client, from.1), length),
+            (Region::Client(client), _) => {
+                return to_client(client, to.offset, source, from, length);
+            }
+            (_, Region::Client(client)) => return self.fill_from(to, client, from.offset, length),
             _ => {}
         }
-        let mut from = Cursor::new(source, from, length, Right::Read);
-        let mut to = Cursor::new(self, to, length, Right::Write);
+        let mut from = Cursor::new(source, from.region, from.offset, length, Right::Read);
+        let mut to = Cursor::new(self, to.region, to.offset, length, Right::Write);
         while to.left() > 0 {
             let readable = from.window().map_err(CopyFault::source)?;
             let writable = to.window().map_err(CopyFault::destination)?;
@@ -211,11 +214,12 @@ impl View<'_> {
 impl View<'_> {
     fn fill_from(
         &self,
-        to: (&Region, u64),
-        (client, mut offset): (&ClientRegion, u64),
+        to: Spot<'_, Region>,
+        client: &ClientRegion,
+        mut offset: u64,
         length: u64,
     ) -> Result<(), CopyFault> {
-        let mut to = Cursor::new(self, to, length, Right::Write);
+        let mut to = Cursor::new(self, to.region, to.offset, length, Right::Write);
         while to.left() > 0 {
             let window = to.window().map_err(CopyFault::destination)?;
             let count = step(window.length(), to.left());
@@ -234,12 +238,13 @@ impl View<'_> {
 }
 
 fn to_client(
-    (client, mut offset): (&ClientRegion, u64),
+    client: &ClientRegion,
+    mut offset: u64,
     source: &View<'_>,
-    from: (&Region, u64),
+    from: Spot<'_, Region>,
     length: u64,
 ) -> Result<(), CopyFault> {
-    let mut from = Cursor::new(source, from, length, Right::Read);
+    let mut from = Cursor::new(source, from.region, from.offset, length, Right::Read);
     while from.left() > 0 {
         let window = from.window().map_err(CopyFault::source)?;
         let count = window.length();
@@ -320,15 +325,15 @@ impl View<'_> {
     /// unspecified as on an adapter.
     fn overlaps(
         &self,
-        to: (&Region, u64),
+        to: Spot<'_, Region>,
         source: &Self,
-        from: (&Region, u64),
+        from: Spot<'_, Region>,
         length: u64,
     ) -> bool {
-        let shared = self.shares_space(source) && to.0.is(from.0);
+        let shared = self.shares_space(source) && to.region.is(from.region);
         // A range that wraps makes the plain copy fault; its offsets must not be added.
-        let wraps = to.1.max(from.1).checked_add(length).is_none();
-        shared && !wraps && to.1.abs_diff(from.1) < length
+        let wraps = to.offset.max(from.offset).checked_add(length).is_none();
+        shared && !wraps && to.offset.abs_diff(from.offset) < length
     }
 
     /// Moves through a private page, backwards when the destination is ahead, so that no byte is overwritten before it

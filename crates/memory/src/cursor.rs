@@ -16,7 +16,8 @@ pub(crate) struct Cursor<'v> {
 impl<'v> Cursor<'v> {
     pub(crate) fn new(
         view: &'v View<'v>,
-        (region, offset): (&'v Region, u64),
+        region: &'v Region,
+        offset: u64,
         length: u64,
         right: Right,
     ) -> Self {

@@ -31,7 +31,8 @@ impl FileRegion {
     /// these. The file may be written only if `writable`.
     pub fn new(
         fd: impl AsFd,
-        (offset, length): (u64, u64),
+        offset: u64,
+        length: u64,
         start: u64,
         writable: bool,
     ) -> Result<Self, MapError> {

@@ -58,7 +58,7 @@ pub use shared::SharedPages;
 pub use space::{MAX_BYTES, MAX_MAPS, Space, UnmapError, Unmapped};
 pub use tenant::Tenant;
 pub use view::View;
-pub use vrdma_verbs::memory::{CopyFault, Fault, Memory};
+pub use vrdma_verbs::memory::{CopyFault, Fault, Memory, Spot};
 pub use waited::AllTenants;
 
 /// Bytes of a page, the unit of maps, page lists and the dirty log. The PVRDMA device speaks of

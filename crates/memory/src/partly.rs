@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::map::{Right, Window};
-use crate::{ClientRegion, CopyFault, Fault, FileRegion, Memory, Region, View};
+use crate::{ClientRegion, CopyFault, Fault, FileRegion, Memory, Region, Spot, View};
 
 /// A registered stretch in two ways: by address and by file. One pointer: every unit on its way holds regions.
 #[derive(Clone, Debug)]
@@ -136,16 +136,21 @@ impl View<'_> {
 
     pub(crate) fn copy_parts(
         &self,
-        to: (&Region, u64),
+        to: Spot<'_, Region>,
         source: &Self,
-        from: (&Region, u64),
+        from: Spot<'_, Region>,
         length: u64,
     ) -> Result<(), CopyFault> {
         let mut done = 0;
         while done < length {
-            let place = to.0.part(to.1.saturating_add(done), length - done);
-            let bytes = from.0.part(from.1.saturating_add(done), place.length);
-            let (to, from) = ((&place.region, place.offset), (&bytes.region, bytes.offset));
+            let place = to
+                .region
+                .part(to.offset.saturating_add(done), length - done);
+            let bytes = from
+                .region
+                .part(from.offset.saturating_add(done), place.length);
+            let to = Spot::new(&place.region, place.offset);
+            let from = Spot::new(&bytes.region, bytes.offset);
             Memory::copy(self, to, source, from, bytes.length)?;
             done += bytes.length;
         }

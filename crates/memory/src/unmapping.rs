@@ -95,7 +95,7 @@ mod tests {
             let name = format!("unmapping-{name}");
             let file = memfd_create(&*name, MemfdFlags::CLOEXEC).unwrap();
             ftruncate(&file, length).unwrap();
-            let region = FileRegion::new(&file, (0, length), 0, true).unwrap();
+            let region = FileRegion::new(&file, 0, length, 0, true).unwrap();
             assert!(is_mapped(&name));
             drop(region);
             assert!(length > 4096 || !is_mapped(&name));

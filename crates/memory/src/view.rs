@@ -36,7 +36,7 @@ impl<'s> View<'s> {
 
     /// Whether `length` bytes at bus address `bus` could be accessed now.
     pub fn check(&self, bus: u64, length: u64, right: Right) -> Result<(), Fault> {
-        let mut cursor = Cursor::new(self, (&Region::Bus, bus), length, right);
+        let mut cursor = Cursor::new(self, &Region::Bus, bus, length, right);
         while cursor.left() > 0 {
             let length = cursor.window()?.length();
             cursor.advance(length);

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use vrdma_memory::{
-    CopyFault, Fault, Memory, PAGE, PageList, Protection, Region, Right, SharedPages, Space, View,
+    CopyFault, Fault, Memory, PAGE, PageList, Protection, Region, Right, SharedPages, Space, Spot,
+    View,
 };
 
 /// Pages of the model's bus.
@@ -116,7 +117,13 @@ fn run(space: &Space, model: &mut Model, step: &Step) -> Result<(), TestCaseErro
             if fits {
                 let bus = Region::Bus;
                 prop_assert_eq!(
-                    Memory::copy(&view, (&bus, to), &view, (&bus, from), length),
+                    Memory::copy(
+                        &view,
+                        Spot::new(&bus, to),
+                        &view,
+                        Spot::new(&bus, from),
+                        length
+                    ),
                     Ok(())
                 );
                 let source = from as usize..(from + length) as usize;
@@ -155,7 +162,9 @@ proptest! {
     fn copies_between_scattered_pages_move_the_same_bytes(
         source in Just((0..10u64).collect::<Vec<_>>()).prop_shuffle(),
         target in Just((0..10u64).collect::<Vec<_>>()).prop_shuffle(),
-        (from, to, length) in (0u64..20_000, 0u64..20_000, 0u64..24_000),
+        from in 0u64..20_000,
+        to in 0u64..20_000,
+        length in 0u64..24_000,
         starts in (0u64..4096, 0u64..4096),
         non_temporal: bool,
     ) {
@@ -166,7 +175,8 @@ proptest! {
         prop_assert_eq!(written.is_ok(), length == 0 || room(&a, from));
         let copy = copier(non_temporal);
         let copied = copy(
-            &b.space.view(), (&b.region, to), &a.space.view(), (&a.region, from), length,
+            &b.space.view(), Spot::new(&b.region, to),
+            &a.space.view(), Spot::new(&a.region, from), length,
         );
         let expected = match (length, room(&a, from), room(&b, to)) {
             (0, ..) | (_, true, true) => Ok(()),
@@ -192,7 +202,9 @@ proptest! {
         let mut model = pattern(9, guest.length);
         Memory::write(&view, &guest.region, 0, &model).unwrap();
         let copy = copier(non_temporal);
-        let copied = copy(&view, (&guest.region, to), &view, (&guest.region, from), length);
+        let copied = copy(
+            &view, Spot::new(&guest.region, to), &view, Spot::new(&guest.region, from), length,
+        );
         prop_assert_eq!(copied, Ok(()));
         model.copy_within(from as usize..(from + length) as usize, to as usize);
         let mut out = vec![0; model.len()];
@@ -203,7 +215,7 @@ proptest! {
 
 /// Two ways to copy, which must do the same.
 type Copier<'v> =
-    fn(&View<'v>, (&Region, u64), &View<'v>, (&Region, u64), u64) -> Result<(), CopyFault>;
+    fn(&View<'v>, Spot<'_, Region>, &View<'v>, Spot<'_, Region>, u64) -> Result<(), CopyFault>;
 
 fn copier<'v>(non_temporal: bool) -> Copier<'v> {
     match non_temporal {

@@ -6,7 +6,7 @@ use std::ptr;
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
-use vrdma_memory::{CopyFault, Fault, Memory, PAGE, Protection, Region, Right, Space};
+use vrdma_memory::{CopyFault, Fault, Memory, PAGE, Protection, Region, Right, Space, Spot};
 
 const PAGES: u64 = 16;
 
@@ -56,7 +56,13 @@ fn a_copy_says_which_guest_shrank() {
     let (steady, shrunk) = (steady.view(), shrunk.view());
     let bus = Region::Bus;
     let all = PAGES * PAGE;
-    let from = Memory::copy(&steady, (&bus, 0), &shrunk, (&bus, 0), all);
+    let from = Memory::copy(
+        &steady,
+        Spot::new(&bus, 0),
+        &shrunk,
+        Spot::new(&bus, 0),
+        all,
+    );
     assert_eq!(from, Err(CopyFault::Source));
     assert_eq!(
         steady.check(0, all, Right::Write),
@@ -66,7 +72,13 @@ fn a_copy_says_which_guest_shrank() {
 
     let (shrunk, file) = guest();
     ftruncate(&file, 0).unwrap();
-    let to = Memory::copy(&shrunk.view(), (&bus, 0), &steady, (&bus, 0), all);
+    let to = Memory::copy(
+        &shrunk.view(),
+        Spot::new(&bus, 0),
+        &steady,
+        Spot::new(&bus, 0),
+        all,
+    );
     assert_eq!(to, Err(CopyFault::Destination));
 }
 

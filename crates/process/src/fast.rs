@@ -225,7 +225,8 @@ impl Process {
 pub(super) fn reach(
     adapters: &mut impl Adapters,
     directory: &Directory,
-    (port, owner): (PortId, Owner),
+    port: PortId,
+    owner: Owner,
     request: &Reach,
 ) -> Result<Answer, Errno> {
     let qp = QpId(request.qp);

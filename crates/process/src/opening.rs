@@ -104,9 +104,9 @@ pub(super) fn open(
 }
 
 fn client_memory(session: &Session, hello: &Hello, memory: OwnedFd) -> Result<ClientMemory, Errno> {
-    let said = (hello.nonce_address, hello.nonce);
+    let (address, nonce) = (hello.nonce_address, hello.nonce);
     let (caller, tenant) = (&session.caller, Arc::clone(&session.user().tenant));
-    ClientMemory::new(memory, said, tenant).map_err(|error| {
+    ClientMemory::new(memory, address, nonce, tenant).map_err(|error| {
         if session.user().counts.may_tell() {
             tracing::warn!(uid = caller.uid, "a process was refused: {error}");
         }

@@ -356,9 +356,9 @@ fn answer(
             let device = here.registry.userfaultfd()?;
             Ok(Answer::new::<Userfaultfd>(&Done {}, vec![device]))
         }
-        (Some(Code::Reach), Some(open)) => {
+        (Some(Code::Reach), Some((port, owner))) => {
             let request = request.parse().ok_or(Errno::INVAL)?;
-            fast::reach(adapters, &here.registry.directory, open, &request)
+            fast::reach(adapters, &here.registry.directory, port, owner, &request)
         }
         (Some(code), Some((port, owner))) => {
             let process = adapters.at(port).ok_or(Errno::NODEV)?;

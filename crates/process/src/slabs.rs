@@ -168,8 +168,7 @@ impl Slab {
 
     fn new(fd: OwnedFd, area: Area, reached: usize) -> io::Result<Self> {
         let free = area.length();
-        let range = (0, free as u64);
-        let data = FileRegion::new(&fd, range, 0, false).map_err(io::Error::other)?;
+        let data = FileRegion::new(&fd, 0, free as u64, 0, false).map_err(io::Error::other)?;
         Ok(Self {
             fd,
             area,

@@ -57,7 +57,7 @@ pub mod send_flag {
 }
 
 /// Operations of a send slot: `enum ibv_wr_opcode`.
-#[allow(missing_docs)] // the names are the field's own
+#[allow(missing_docs, reason = "the names are the field's own")]
 pub mod opcode {
     pub const RDMA_WRITE: u32 = 0;
     pub const RDMA_WRITE_WITH_IMM: u32 = 1;

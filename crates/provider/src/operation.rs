@@ -48,7 +48,7 @@ pub struct Bind {
 
 /// An operation and its operands: `enum ibv_wr_opcode`. Immediate data are in network byte order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs)] // the names are the field's own
+#[allow(missing_docs, reason = "the names are the field's own")]
 pub enum Operation {
     Write(Remote),
     WriteImm(Remote, [u8; 4]),

@@ -39,7 +39,8 @@ impl<'a, 'v> Entry<'a, 'v> {
     #[inline]
     fn copy(
         memory: &'a View<'v>,
-        (address, stride): (u64, u32),
+        address: u64,
+        stride: u32,
         bytes: &'a mut FirstPiece,
     ) -> Result<Self, RingError> {
         let length = FIRST_PIECE.min(stride as usize);

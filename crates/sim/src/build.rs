@@ -87,7 +87,7 @@ impl World {
         let first = self.ends.len();
         let sgid_index = self.random.usize(..2);
         for side in 0..2 {
-            self.add_end(plan, side, (first + side, first + 1 - side), sgid_index)?;
+            self.add_end(plan, side, first + side, first + 1 - side, sgid_index)?;
         }
         for side in 0..2 {
             self.bring_up(plan, side, first + side, sgid_index)?;
@@ -102,7 +102,8 @@ impl World {
         &mut self,
         plan: &ConnectionPlan,
         side: usize,
-        (number, peer): (usize, usize),
+        number: usize,
+        peer: usize,
         sgid_index: usize,
     ) -> Result<(), Violation> {
         let adapter = plan.adapters[side];

@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use vrdma_verbs::memory::{CopyFault, Fault, Memory as _};
+use vrdma_verbs::memory::{CopyFault, Fault, Memory as _, Spot};
 
 /// The value of fresh bytes.
 pub(crate) const EMPTY: u8 = 0xee;
@@ -131,15 +131,15 @@ impl vrdma_verbs::memory::Memory for Memory {
 
     fn copy(
         &self,
-        to: (&Region, u64),
+        to: Spot<'_, Region>,
         source: &Self,
-        from: (&Region, u64),
+        from: Spot<'_, Region>,
         length: u64,
     ) -> Result<(), CopyFault> {
         let mut bytes = vec![0; length as usize];
-        let read = source.read(from.0, from.1, &mut bytes);
+        let read = source.read(from.region, from.offset, &mut bytes);
         read.map_err(|_| CopyFault::Source)?;
-        let written = self.write(to.0, to.1, &bytes);
+        let written = self.write(to.region, to.offset, &bytes);
         written.map_err(|_| CopyFault::Destination)
     }
 

@@ -119,7 +119,7 @@ impl Plan {
         let connections = (0..random.usize(1..=4))
             .map(|_| connection(random, &adapters, weather))
             .collect::<Vec<_>>();
-        let upheavals = upheavals(random, weather, (hosts, adapters.len(), connections.len()));
+        let upheavals = upheavals(random, weather, hosts, adapters.len(), connections.len());
         Self {
             weather,
             hosts,
@@ -246,7 +246,9 @@ fn flaps(random: &mut Rng) -> Vec<(Time, Time)> {
 fn upheavals(
     random: &mut Rng,
     weather: Weather,
-    (hosts, adapters, connections): (usize, usize, usize),
+    hosts: usize,
+    adapters: usize,
+    connections: usize,
 ) -> Vec<(Time, Upheaval)> {
     let mut all: Vec<_> = (0..random.usize(..4))
         .map(|_| {

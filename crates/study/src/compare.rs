@@ -35,7 +35,15 @@ pub struct Row {
     pub within_spread: bool,
 }
 
-type Entry<'a> = (Key, Unit, &'a Samples);
+/// A figure of one run.
+struct Entry<'a> {
+    /// Its name.
+    key: Key,
+    /// Unit of the samples.
+    unit: Unit,
+    /// Its repetitions.
+    samples: &'a Samples,
+}
 
 /// Compares the figures of two runs.
 #[must_use]
@@ -48,8 +56,8 @@ pub fn compare(a: &Results, b: &Results) -> Comparison {
     let lacks = |all: &[Entry], others: &[Entry]| {
         let missing = all
             .iter()
-            .filter(|entry| !others.iter().any(|other| other.0 == entry.0));
-        missing.map(|entry| entry.0.clone()).collect()
+            .filter(|entry| !others.iter().any(|other| other.key == entry.key));
+        missing.map(|entry| entry.key.clone()).collect()
     };
     Comparison {
         warnings: warnings(a, b),
@@ -63,20 +71,23 @@ fn entries(results: &Results) -> Vec<Entry<'_>> {
     cells
         .flat_map(|cell| {
             let key = |size: &String| cell.key.at(size.as_str());
-            cell.figures
-                .iter()
-                .map(move |(size, samples)| (key(size), cell.unit, samples))
+            cell.figures.iter().map(move |(size, samples)| Entry {
+                key: key(size),
+                unit: cell.unit,
+                samples,
+            })
         })
         .collect()
 }
 
-fn row((key, unit, a): &Entry, others: &[Entry]) -> Option<Row> {
-    let (_, _, b) = others
+fn row(entry: &Entry, others: &[Entry]) -> Option<Row> {
+    let other = others
         .iter()
-        .find(|(other, other_unit, _)| other == key && other_unit == unit)?;
+        .find(|other| other.key == entry.key && other.unit == entry.unit)?;
+    let (a, b) = (entry.samples, other.samples);
     Some(Row {
-        key: key.clone(),
-        unit: *unit,
+        key: entry.key.clone(),
+        unit: entry.unit,
         medians: [a.median, b.median],
         ratio: b.median / a.median,
         within_spread: a.minimum <= b.maximum && b.minimum <= a.maximum,

@@ -127,7 +127,8 @@ impl Stages {
     fn require(
         &mut self,
         setting: Setting,
-        (program, package): (&'static str, &'static str),
+        program: &'static str,
+        package: &'static str,
     ) -> Result<()> {
         if self.present.contains(&(setting, program)) {
             return Ok(());
@@ -153,7 +154,7 @@ impl Bench for Stages {
             self.stage(needed(setting))?.prepare(setting, 0, own)?;
         }
         match tool.needs() {
-            Some(needed) => self.require(setting, needed),
+            Some((program, package)) => self.require(setting, program, package),
             None => Ok(()),
         }
     }
@@ -233,8 +234,8 @@ fn alone(
         server => format!("{words}{server}"),
     };
     let client = format!("{words}{}", commands.client);
-    let [a, b] = stage.places(setting.endpoint, 0);
-    let outcome = place::run((a, &server), (b, &client), limit)?;
+    let places = stage.places(setting.endpoint, 0);
+    let outcome = place::run(places, &server, &client, limit)?;
     if tool.asks_daemon() {
         let said = said(tool, &commands.client, &outcome.client, &stage.logs())?;
         return Ok(said + &adapters(stage)?);

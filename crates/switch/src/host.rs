@@ -78,8 +78,18 @@ impl Host {
         }
         let theirs = <[u8; 4]>::try_from(&arp[14..18]).ok()?;
         let ours = wanted.to_ipv4()?.octets();
-        let ends = ((self.mac, ours), (asker, theirs));
-        Some(arp_frame(asker, ARP_REPLY, ends))
+        let packet = Arp {
+            operation: ARP_REPLY,
+            sender: End {
+                mac: self.mac,
+                ip: ours,
+            },
+            target: End {
+                mac: asker,
+                ip: theirs,
+            },
+        };
+        Some(packet.frame(asker))
     }
 
     fn answer_solicitation(&self, asker: Mac, packet: &[u8]) -> Option<Vec<u8>> {
@@ -119,8 +129,18 @@ impl Host {
 pub fn question(mac: Mac, ours: Gid, wanted: Gid) -> Option<Vec<u8>> {
     match (ours.to_ipv4(), wanted.to_ipv4()) {
         (Some(ours), Some(wanted)) => {
-            let ends = ((mac, ours.octets()), (Mac::default(), wanted.octets()));
-            Some(arp_frame(Mac::BROADCAST, ARP_REQUEST, ends))
+            let packet = Arp {
+                operation: ARP_REQUEST,
+                sender: End {
+                    mac,
+                    ip: ours.octets(),
+                },
+                target: End {
+                    mac: Mac::default(),
+                    ip: wanted.octets(),
+                },
+            };
+            Some(packet.frame(Mac::BROADCAST))
         }
         (None, None) => {
             let body = Discovery {
@@ -137,17 +157,36 @@ pub fn question(mac: Mac, ours: Gid, wanted: Gid) -> Option<Vec<u8>> {
     }
 }
 
-type End = (Mac, [u8; 4]);
+/// The addresses of one end of an ARP packet.
+#[derive(Clone, Copy)]
+struct End {
+    /// Hardware address.
+    mac: Mac,
+    /// Protocol address.
+    ip: [u8; 4],
+}
 
-fn arp_frame(to: Mac, operation: u16, (sender, target): (End, End)) -> Vec<u8> {
-    let mut frame = header(to, sender.0, EtherType::ARP);
-    frame.extend(ARP_ETHERNET_IPV4);
-    frame.extend(operation.to_be_bytes());
-    for (mac, address) in [sender, target] {
-        frame.extend(mac.0);
-        frame.extend(address);
+/// An ARP packet for IPv4 over Ethernet.
+struct Arp {
+    /// Request or reply.
+    operation: u16,
+    /// The station that sends it.
+    sender: End,
+    /// The station that is asked for, or has asked.
+    target: End,
+}
+
+impl Arp {
+    fn frame(&self, to: Mac) -> Vec<u8> {
+        let mut frame = header(to, self.sender.mac, EtherType::ARP);
+        frame.extend(ARP_ETHERNET_IPV4);
+        frame.extend(self.operation.to_be_bytes());
+        for end in [self.sender, self.target] {
+            frame.extend(end.mac.0);
+            frame.extend(end.ip);
+        }
+        frame
     }
-    frame
 }
 
 fn header(to: Mac, from: Mac, kind: EtherType) -> Vec<u8> {

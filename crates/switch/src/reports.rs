@@ -271,8 +271,8 @@ impl Member {
             if answer.due.take_if(|due| *due <= now).is_some() {
                 answer.given = Some(now);
                 let groups: Vec<_> = self.groups.iter().copied().collect();
-                let says = (Says::Listens, is_older(family));
-                frames.extend(self.report(family, says, &groups));
+                let older = is_older(family);
+                frames.extend(self.report(family, Says::Listens, older, &groups));
             }
         }
         frames
@@ -289,8 +289,8 @@ impl Member {
             changed.partition(|group| self.groups.contains(group));
         for family in FAMILIES {
             let older = is_older(family);
-            frames.extend(self.report(family, (Says::Joined, older), &joined));
-            frames.extend(self.report(family, (Says::Left, older), &left));
+            frames.extend(self.report(family, Says::Joined, older, &joined));
+            frames.extend(self.report(family, Says::Left, older, &left));
         }
         self.changes.retain(|_, left| {
             *left -= 1;
@@ -299,14 +299,13 @@ impl Member {
         self.tell_at = (!self.changes.is_empty()).then_some(now + TOLD_APART);
     }
 
-    /// Returns reports for the groups that are of one family; `says` holds the kind of report and whether the version
-    /// is older.
-    fn report(&self, of: Family, says: (Says, bool), groups: &[Gid]) -> Vec<Vec<u8>> {
+    /// Returns reports for the groups that are of one family, in the older version if `older`.
+    fn report(&self, of: Family, says: Says, older: bool, groups: &[Gid]) -> Vec<Vec<u8>> {
         let groups = groups.iter().copied();
         let groups: Vec<_> = groups.filter(|group| family(*group) == of).collect();
         match of {
-            Family::Igmp => igmp::reports(&self.who, says, &groups),
-            Family::Mld => mld::reports(self.who.mac, says, &groups),
+            Family::Igmp => igmp::reports(&self.who, says, older, &groups),
+            Family::Mld => mld::reports(self.who.mac, says, older, &groups),
         }
     }
 }

@@ -116,7 +116,8 @@ impl Batch {
     /// returns `false`, nothing is appended.
     pub(crate) fn push_in_place(
         &mut self,
-        (head, lengths): (&[u8], &[usize]),
+        head: &[u8],
+        lengths: &[usize],
         to: Option<SocketAddr>,
         fill: &mut dyn FnMut(&mut [&mut [u8]]) -> bool,
     ) -> bool {
@@ -363,9 +364,9 @@ mod tests {
             copied.push(&[HEAD, frame], [Some(to)]);
         }
         let lengths: Vec<_> = frames.iter().map(Vec::len).collect();
-        assert!(!placed.push_in_place((HEAD, &lengths), Some(to), &mut |_| false));
+        assert!(!placed.push_in_place(HEAD, &lengths, Some(to), &mut |_| false));
         assert!(placed.is_empty() && placed.waiting() == 0);
-        let filled = placed.push_in_place((HEAD, &lengths), Some(to), &mut |rooms| {
+        let filled = placed.push_in_place(HEAD, &lengths, Some(to), &mut |rooms| {
             for (room, frame) in rooms.iter_mut().zip(&frames) {
                 room.copy_from_slice(frame);
             }

@@ -158,12 +158,13 @@ impl Port {
         }
     }
 
-    /// Queues frames of one station that `fill` writes in place, each at the start of its room: several packets of one
-    /// message without a copy. Returns `false` if these frames have to be sent one by one with [`Port::send`], or if
-    /// `fill` returned it; nothing is queued then.
+    /// Queues frames for the station `to` that `fill` writes in place, each at the start of its room: several packets
+    /// of one message without a copy. Returns `false` if these frames have to be sent one by one with [`Port::send`],
+    /// or if `fill` returned it; nothing is queued then.
     pub fn send_in_place(
         &mut self,
-        (hop, to): (Hop, Mac),
+        hop: Hop,
+        to: Mac,
         lengths: &[usize],
         fill: &mut dyn FnMut(&mut [&mut [u8]]) -> bool,
     ) -> bool {
@@ -172,7 +173,7 @@ impl Port {
         }
         match &mut self.link {
             Link::Raw(raw) => raw.send_in_place(hop, lengths, fill),
-            Link::Tunnel(tunnel) => tunnel.send_in_place((hop, to), lengths, fill),
+            Link::Tunnel(tunnel) => tunnel.send_in_place(hop, to, lengths, fill),
         }
     }
 

@@ -225,8 +225,8 @@ impl Raw {
         {
             return false;
         }
-        let frames = (&offload::NOTHING[..], lengths);
-        self.batch.push_in_place(frames, None, fill)
+        self.batch
+            .push_in_place(&offload::NOTHING, lengths, None, fill)
     }
 
     fn queue(&mut self, segment: Segment, frame: &[u8]) -> Result<(), Loss> {

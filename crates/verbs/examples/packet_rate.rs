@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use vrdma_verbs::attr::{Access, Address, AttrMask, QpAttr, QpState};
-use vrdma_verbs::memory::{CopyFault, Fault, Memory};
+use vrdma_verbs::memory::{CopyFault, Fault, Memory, Spot};
 use vrdma_verbs::object::{Identity, Limits, MrKeys, MrKind, MrSpec, Owner, QpId, QpSpec, QpType};
 use vrdma_verbs::packet::{Frames, Link};
 use vrdma_verbs::work::{Remote, SendOp, SendWr, Sge};
@@ -54,14 +54,14 @@ impl Memory for Bytes {
 
     fn copy(
         &self,
-        to: (&(), u64),
+        to: Spot<'_, ()>,
         source: &Self,
-        from: (&(), u64),
+        from: Spot<'_, ()>,
         length: u64,
     ) -> Result<(), CopyFault> {
         let bytes = source.0.borrow();
-        let bytes = part(&bytes, from.1, length as usize).map_err(|_| CopyFault::Source)?;
-        self.write(to.0, to.1, bytes)
+        let bytes = part(&bytes, from.offset, length as usize).map_err(|_| CopyFault::Source)?;
+        self.write(to.region, to.offset, bytes)
             .map_err(|_| CopyFault::Destination)
     }
 

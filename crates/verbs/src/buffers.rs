@@ -12,7 +12,7 @@
 use alloc::vec::Vec;
 
 use crate::attr::Access;
-use crate::memory::{CopyFault, Fault, Gather, Memory, Source, Stretch};
+use crate::memory::{CopyFault, Fault, Gather, Memory, Source, Spot, Stretch};
 use crate::object::PdId;
 use crate::shared::Shared;
 use crate::unit::{Payload, bytes_of};
@@ -67,9 +67,9 @@ const LONG_PIECE: u64 = 64 << 10;
 #[inline]
 fn copy_piece<M: Memory>(
     memory: &M,
-    to: (&M::Region, u64),
+    to: Spot<'_, M::Region>,
     source: &M,
-    from: (&M::Region, u64),
+    from: Spot<'_, M::Region>,
     length: u64,
     message: impl FnOnce() -> u64,
 ) -> Result<(), CopyFault> {
@@ -148,10 +148,9 @@ impl<R, M: Memory<Region = R>> Carried<'_, R, M> {
             Self::Stretches(stretches, source) => {
                 let mut at = offset;
                 for part in stretches {
-                    let (from, length) = ((&part.region, part.offset), u64::from(part.length));
-                    copy_piece(memory, (region, at), source, from, length, || {
-                        message.into()
-                    })?;
+                    let from = Spot::new(&part.region, part.offset);
+                    let (to, length) = (Spot::new(region, at), u64::from(part.length));
+                    copy_piece(memory, to, source, from, length, || message.into())?;
                     at += length;
                 }
                 Ok(())
@@ -194,7 +193,8 @@ impl<R> Shared<R> {
         &self,
         pd: PdId,
         sges: &[Sge],
-        (offset, length): (u32, u32),
+        offset: u32,
+        length: u32,
         gather: &mut Gather<R>,
     ) -> Option<()>
     where
@@ -230,13 +230,14 @@ impl<R> Shared<R> {
     pub(crate) fn scatter<M: Memory<Region = R>>(
         &self,
         pd: PdId,
-        (sges, offset): (&[Sge], u32),
+        sges: &[Sge],
+        offset: u32,
         payload: Carried<'_, R, M>,
         memory: &M,
     ) -> Result<(), MoveError> {
         let (stretches, source) = match payload {
             Carried::Stretches(stretches, source) => (stretches, source),
-            Carried::Bytes(bytes) => return self.scatter_bytes(pd, (sges, offset), bytes, memory),
+            Carried::Bytes(bytes) => return self.scatter_bytes(pd, sges, offset, bytes, memory),
         };
         let mut at = offset;
         for part in stretches {
@@ -252,7 +253,7 @@ impl<R> Shared<R> {
                     )
                     .ok_or(MoveError::Local)?;
                 let length = u64::from(piece.length);
-                let (to, from_there) = ((to.region, to.offset), (&part.region, from));
+                let from_there = Spot::new(&part.region, from);
                 copy_piece(memory, to, source, from_there, length, || total(sges))?;
                 from += length;
             }
@@ -265,7 +266,8 @@ impl<R> Shared<R> {
     pub(crate) fn scatter_bytes<M: Memory<Region = R>>(
         &self,
         pd: PdId,
-        (sges, offset): (&[Sge], u32),
+        sges: &[Sge],
+        offset: u32,
         bytes: &[u8],
         memory: &M,
     ) -> Result<(), MoveError> {

@@ -2,7 +2,7 @@
 
 /// Messages by kind, and their payload bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[allow(missing_docs)] // the names are the kinds
+#[allow(missing_docs, reason = "the names are the kinds")]
 pub struct Traffic {
     pub sends: u64,
     pub writes: u64,
@@ -86,7 +86,7 @@ pub struct Counters {
 
 /// Live objects of one adapter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[allow(missing_docs)] // the names are the objects
+#[allow(missing_docs, reason = "the names are the objects")]
 pub struct Counts {
     pub pds: u32,
     pub mrs: u32,

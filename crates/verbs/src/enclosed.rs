@@ -114,10 +114,9 @@ impl<R> Hca<R> {
             let Some((now, later)) = rest.split_at_checked(sge.length as usize) else {
                 return;
             };
+            let sges = core::slice::from_ref(sge);
             // Nobody misses the bytes of a buffer that is gone.
-            let _ = self
-                .shared
-                .scatter_bytes(pd, (core::slice::from_ref(sge), 0), now, memory);
+            let _ = self.shared.scatter_bytes(pd, sges, 0, now, memory);
             rest = later;
         }
     }

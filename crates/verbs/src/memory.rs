@@ -46,6 +46,32 @@ impl CopyFault {
     }
 }
 
+/// A place in memory: a region, and an offset in it.
+#[derive(Debug)]
+pub struct Spot<'a, R> {
+    /// The region.
+    pub region: &'a R,
+    /// Bytes from its start.
+    pub offset: u64,
+}
+
+impl<'a, R> Spot<'a, R> {
+    /// Makes a place.
+    #[inline]
+    pub const fn new(region: &'a R, offset: u64) -> Self {
+        Self { region, offset }
+    }
+}
+
+impl<R> Clone for Spot<'_, R> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Spot<'_, R> {}
+
 /// Backing of registered memory: a consistent view of one guest's or client's memory.
 ///
 /// `offset` counts from the first byte of a region. Every method may fail at any byte; bytes moved before the fault
@@ -78,9 +104,9 @@ pub trait Memory {
     /// Moves `length` bytes from another memory into this one with a single copy.
     fn copy(
         &self,
-        to: (&Self::Region, u64),
+        to: Spot<'_, Self::Region>,
         source: &Self,
-        from: (&Self::Region, u64),
+        from: Spot<'_, Self::Region>,
         length: u64,
     ) -> Result<(), CopyFault>;
 
@@ -88,9 +114,9 @@ pub trait Memory {
     /// read the memory that they write, and leave it in no cache.
     fn copy_non_temporal(
         &self,
-        to: (&Self::Region, u64),
+        to: Spot<'_, Self::Region>,
         source: &Self,
-        from: (&Self::Region, u64),
+        from: Spot<'_, Self::Region>,
         length: u64,
     ) -> Result<(), CopyFault> {
         self.copy(to, source, from, length)

@@ -12,7 +12,7 @@ use vrdma_wire::{Lkey, Rkey};
 
 use crate::attr::Access;
 use crate::list::{Link, Member};
-use crate::memory::Stretch;
+use crate::memory::{Spot, Stretch};
 use crate::object::{MrKind, Owner, PdId, QpId};
 use crate::qp::Qp;
 use crate::register::{access_is_valid, local_only, range_is_valid};
@@ -70,12 +70,6 @@ impl<R> Member<OfDomain> for Mr<R> {
     fn link_mut(&mut self) -> Option<&mut Link> {
         Some(&mut self.of_domain)
     }
-}
-
-/// A checked place in a region.
-pub(crate) struct Spot<'a, R> {
-    pub(crate) region: &'a R,
-    pub(crate) offset: u64,
 }
 
 impl<R: Clone> Spot<'_, R> {

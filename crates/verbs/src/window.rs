@@ -163,7 +163,7 @@ impl<R> Mr<R> {
 
     /// Returns the offset in the region at which a window on `start .. start + length` begins, if it may show that part
     /// with those rights. Only ordinary registrations are certain to stay for as long as they have windows.
-    pub(crate) fn window_base(&self, (start, length): (u64, u64), access: Access) -> Option<u64> {
+    pub(crate) fn window_base(&self, start: u64, length: u64, access: Access) -> Option<u64> {
         let ordinary = matches!(
             self.kind,
             Kind::Region {
@@ -232,7 +232,7 @@ impl<R> Shared<R> {
         R: Clone,
     {
         let mr = self.mr(pd, bind.region.index(), bind.region.variant())?;
-        let base = mr.window_base((bind.start, bind.length), bind.access)?;
+        let base = mr.window_base(bind.start, bind.length, bind.access)?;
         let start = if bind.zero_based { 0 } else { bind.start };
         range_is_valid(start, bind.length).then_some(())?;
         Some(Shown {

@@ -211,7 +211,7 @@ pub struct RecvWr {
 /// Completion status, with the verbs' codes (`enum ib_wc_status`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
-#[allow(missing_docs)] // the names are the field's own
+#[allow(missing_docs, reason = "the names are the field's own")]
 pub enum Status {
     Success = 0,
     LocLen = 1,
@@ -235,7 +235,7 @@ pub enum Status {
 /// Kind of request that completed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
-#[allow(missing_docs)] // the names are the field's own
+#[allow(missing_docs, reason = "the names are the field's own")]
 pub enum WcOp {
     Send = 0,
     Write = 1,

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use vrdma_adapter::{Client, Core, FrontEnd, RunState, Turn};
 use vrdma_verbs::attr::Access;
-use vrdma_verbs::memory::{CopyFault, Fault, Memory};
+use vrdma_verbs::memory::{CopyFault, Fault, Memory, Spot};
 use vrdma_verbs::object::{CqId, Owner, PdId, QpId, QpSpec, QpType, SrqId, WindowKind};
 use vrdma_verbs::work::{
     BindWindow, Completion, Event, RecvWr, Remote, SendOp, SendWr, Sge, SgeList, Status,
@@ -42,20 +42,20 @@ pub(crate) struct Nothing;
 impl Memory for Nothing {
     type Region = ();
 
-    fn read(&self, (): &(), _: u64, out: &mut [u8]) -> Result<(), Fault> {
+    fn read(&self, _: &(), _: u64, out: &mut [u8]) -> Result<(), Fault> {
         out.fill(0);
         Ok(())
     }
 
-    fn write(&self, (): &(), _: u64, _: &[u8]) -> Result<(), Fault> {
+    fn write(&self, _: &(), _: u64, _: &[u8]) -> Result<(), Fault> {
         Ok(())
     }
 
-    fn copy(&self, _: (&(), u64), _: &Self, _: (&(), u64), _: u64) -> Result<(), CopyFault> {
+    fn copy(&self, _: Spot<'_, ()>, _: &Self, _: Spot<'_, ()>, _: u64) -> Result<(), CopyFault> {
         Ok(())
     }
 
-    fn fetch_update(&self, (): &(), _: u64, _: &dyn Fn(u64) -> u64) -> Result<u64, Fault> {
+    fn fetch_update(&self, _: &(), _: u64, _: &dyn Fn(u64) -> u64) -> Result<u64, Fault> {
         Ok(0)
     }
 }

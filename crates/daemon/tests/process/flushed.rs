@@ -64,7 +64,7 @@ fn sends_posted_just_before_the_error_state_complete() {
         let _stops = Stops(&stop);
         let (from, to) = (Memory::new(&a, 1, LENGTH), Memory::new(&b, 0, LENGTH));
         for round in 0..ROUNDS {
-            fail_under_way((&a, &from), (&b, &to), round % 4);
+            fail_under_way(&a, &from, &b, &to, round % 4);
         }
         // Requests under way may still arrive, but not after this.
         b.call(&DeregMr { mr: to.mr.mr }).unwrap();
@@ -74,7 +74,7 @@ fn sends_posted_just_before_the_error_state_complete() {
 
 /// Lets a queue pair fail while sends are under way: the peer has only `receives` receives. The last send is posted
 /// right before the request to fail.
-fn fail_under_way((a, from): (&Client, &Memory), (b, to): (&Client, &Memory), receives: u64) {
+fn fail_under_way(a: &Client, from: &Memory, b: &Client, to: &Memory, receives: u64) {
     let mut queues = pair(a, b);
     for wr_id in 0..receives {
         b.post_recv(&mut queues.1, wr_id, to.buffer());

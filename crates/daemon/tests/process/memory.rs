@@ -37,7 +37,7 @@ const MAPPED: usize = 1 << 16;
 pub(crate) fn assert_fails_alone(bad: &Client, good: &Client, at: u64) -> [(Queues, Queues); 2] {
     let (mut sending, mut writing) = (pair(bad, good), pair(good, bad));
     let rkey = assert_cannot_be_sent(bad, good, &mut sending, at);
-    assert_cannot_be_written(good, &mut writing.0, (at, rkey));
+    assert_cannot_be_written(good, &mut writing.0, at, rkey);
     [sending, writing]
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn assert_cannot_be_sent(
     region.rkey
 }
 
-fn assert_cannot_be_written(client: &Client, queues: &mut Queues, (at, rkey): (u64, u32)) {
+fn assert_cannot_be_written(client: &Client, queues: &mut Queues, at: u64, rkey: u32) {
     let from = Memory::new(client, 1, LENGTH as usize);
     let header = SendHeader {
         remote_addr: at,
@@ -178,7 +178,7 @@ fn rule_p28_read_only_memory_cannot_be_written() {
     let at = at.unwrap() as u64;
     let mut queues = (pair(&a, &b), pair(&a, &b));
     let region = b.register(at, MAPPED as u64);
-    assert_cannot_be_written(&a, &mut queues.0.0, (at, region.rkey));
+    assert_cannot_be_written(&a, &mut queues.0.0, at, region.rkey);
     let mut first = [9];
     rustix::io::pread(&file, &mut first, 0).unwrap();
     assert_eq!(first, [0]);
@@ -256,7 +256,7 @@ fn rule_p29_a_region_in_a_file_outlives_its_mapping_and_its_file_may_shrink() {
     rustix::io::pread(&file, &mut last, u64::from(LENGTH) - 1).unwrap();
     assert_eq!(last, [6]);
     ftruncate(&file, 4096).unwrap();
-    assert_cannot_be_written(&a, &mut queues.1.0, (at, region.rkey));
+    assert_cannot_be_written(&a, &mut queues.1.0, at, region.rkey);
     assert_works(&a, &b, &mut queues.2);
 }
 

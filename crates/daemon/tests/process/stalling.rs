@@ -105,7 +105,7 @@ fn hides_the_nonce(file: File, server: &Server) {
     unsafe { at.cast::<u64>().write(7) };
     let mut options = File::options();
     let own = options.read(true).write(true).open("/proc/self/mem");
-    let memory = ClientMemory::new(own.unwrap().into(), (address, 7), Arc::default());
+    let memory = ClientMemory::new(own.unwrap().into(), address, 7, Arc::default());
     let mut memory = memory.unwrap();
     // SAFETY: replaces the mapping, which this process does not touch any more.
     unsafe {

@@ -13,7 +13,7 @@ use crate::directory::Directory;
 use crate::guest::Guest;
 
 /// Access flags (`enum ib_access_flags`).
-#[allow(missing_docs)] // the names are the kernel's
+#[allow(missing_docs, reason = "the names are the kernel's")]
 pub mod rights {
     pub const LOCAL_WRITE: u32 = 1;
     pub const REMOTE_WRITE: u32 = 2;

@@ -10,7 +10,7 @@ use crate::command::CommandError;
 use crate::guest::Guest;
 
 /// States (`enum ib_qp_state`).
-#[allow(missing_docs)] // the names are the field's own
+#[allow(missing_docs, reason = "the names are the field's own")]
 pub mod qp_state {
     pub const RESET: u32 = 0;
     pub const INIT: u32 = 1;
@@ -22,7 +22,7 @@ pub mod qp_state {
 }
 
 /// Masks of the usual transitions (`qp_state_table` of the kernel: the required attributes, no more).
-#[allow(missing_docs)] // the names are the transitions
+#[allow(missing_docs, reason = "the names are the transitions")]
 pub mod qp_mask {
     pub const STATE: u32 = 1;
     pub const RC_INIT: u32 = 0x39;

@@ -22,7 +22,8 @@ fn set_word(pair: &Pair, value: u64) {
 fn fetch_and_add_returns_the_old_value() {
     let mut pair = Pair::new();
     set_word(&pair, 40);
-    let request = SendWork::fetch_add(1, pair.b.remote(WORD), 2).sge(pair.a.sge(64, 8));
+    let (addr, rkey) = pair.b.remote(WORD);
+    let request = SendWork::fetch_add(1, addr, rkey, 2).sge(pair.a.sge(64, 8));
     pair.send(&request);
     let done = pair.sent()[0];
     assert_eq!((done.opcode, done.status, done.byte_len), (FETCH_ADD, 0, 8));
@@ -34,7 +35,8 @@ fn fetch_and_add_returns_the_old_value() {
 fn fetch_and_add_wraps() {
     let mut pair = Pair::new();
     set_word(&pair, u64::MAX);
-    let request = SendWork::fetch_add(1, pair.b.remote(WORD), 2).sge(pair.a.sge(64, 8));
+    let (addr, rkey) = pair.b.remote(WORD);
+    let request = SendWork::fetch_add(1, addr, rkey, 2).sge(pair.a.sge(64, 8));
     pair.send(&request);
     assert_eq!(word(pair.bytes_of_b(WORD, 8)), 1);
 }
@@ -44,7 +46,8 @@ fn compare_and_swap_swaps_only_what_it_expects() {
     let mut pair = Pair::new();
     set_word(&pair, 5);
     for (expected, found, left) in [(4, 5, 5), (5, 5, 9), (5, 9, 9)] {
-        let request = SendWork::compare_swap(1, pair.b.remote(WORD), expected, 9);
+        let (addr, rkey) = pair.b.remote(WORD);
+        let request = SendWork::compare_swap(1, addr, rkey, expected, 9);
         pair.send(&request.sge(pair.a.sge(64, 8)));
         let done = pair.sent()[0];
         assert_eq!((done.opcode, done.status), (COMPARE_SWAP, 0));
@@ -58,7 +61,8 @@ fn a_fence_waits_for_reads_and_atomics() {
     let mut pair = Pair::new();
     set_word(&pair, 1);
     let qp = pair.a.qp.clone();
-    let add = SendWork::fetch_add(1, pair.b.remote(WORD), 1).sge(pair.a.sge(64, 8));
+    let (addr, rkey) = pair.b.remote(WORD);
+    let add = SendWork::fetch_add(1, addr, rkey, 1).sge(pair.a.sge(64, 8));
     pair.fabric[0].post_send(&qp, &add).unwrap();
     let (addr, rkey) = pair.b.remote(1000);
     let write = SendWork::write(2, addr, rkey)
@@ -80,7 +84,8 @@ fn more_atomics_than_may_be_in_flight() {
     set_word(&pair, 0);
     let qp = pair.a.qp.clone();
     for id in 0..60 {
-        let request = SendWork::fetch_add(id, pair.b.remote(WORD), 1);
+        let (addr, rkey) = pair.b.remote(WORD);
+        let request = SendWork::fetch_add(id, addr, rkey, 1);
         let request = request.sge(pair.a.sge(id * 8, 8));
         pair.fabric[0].post_send(&qp, &request).unwrap();
     }

@@ -18,7 +18,7 @@ fn in_flight(steps: usize) -> Pair {
         pair.receive(id, id * 64, 64);
         let request = match id % 4 {
             0 => SendWork::read(id, pair.b.remote(id * 64).0, pair.b.mr.rkey),
-            1 => SendWork::fetch_add(id, pair.b.remote(5), 1),
+            1 => SendWork::fetch_add(id, pair.b.remote(5).0, pair.b.mr.rkey, 1),
             2 => SendWork::send(id),
             _ => SendWork::write(id, pair.b.remote(id * 64).0, pair.b.mr.rkey),
         };

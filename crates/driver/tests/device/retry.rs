@@ -63,7 +63,8 @@ fn atomics_happen_once_however_much_is_lost() {
         pair.b.buffer.write(ram, WORD, &0u64.to_le_bytes());
         lossy(&mut pair, seed, 8);
         for id in 0..20 {
-            let request = SendWork::fetch_add(id, pair.b.remote(WORD), 1);
+            let (addr, rkey) = pair.b.remote(WORD);
+            let request = SendWork::fetch_add(id, addr, rkey, 1);
             pair.send(&request.sge(pair.a.sge(id * 8, 8)));
         }
         pair.fabric.pass(Duration::from_secs(20));

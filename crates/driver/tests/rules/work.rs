@@ -113,7 +113,7 @@ fn rule_50_opcodes_fit_service_and_owner() {
                         let gid = pair.fabric[1].gid();
                         request.part(&datagram(pair.a.pd, gid, pair.b.qp.qpn, Pair::QKEY))
                     }
-                    5 | 6 => SendWork::fetch_add(1, (addr, rkey), 1).sge(pair.a.sge(0, 8)),
+                    5 | 6 => SendWork::fetch_add(1, addr, rkey, 1).sge(pair.a.sge(0, 8)),
                     _ => request.remote(addr, rkey),
                 };
                 let status = status_of(&mut pair, &request.encode());
@@ -176,7 +176,8 @@ fn rule_54_a_datagram_is_one_packet() {
 fn rule_57_atomics_are_aligned_and_have_room_for_the_answer() {
     for offset in 1..8 {
         let mut pair = Pair::new();
-        let request = SendWork::fetch_add(1, pair.b.remote(WORD + offset), 1);
+        let (addr, rkey) = pair.b.remote(WORD + offset);
+        let request = SendWork::fetch_add(1, addr, rkey, 1);
         let request = request.sge(pair.a.sge(0, 8));
         assert_eq!(
             status_of(&mut pair, &request.encode()),
@@ -186,7 +187,8 @@ fn rule_57_atomics_are_aligned_and_have_room_for_the_answer() {
     }
     for length in [0, 7] {
         let mut pair = Pair::new();
-        let request = SendWork::compare_swap(1, pair.b.remote(WORD), 0, 1);
+        let (addr, rkey) = pair.b.remote(WORD);
+        let request = SendWork::compare_swap(1, addr, rkey, 0, 1);
         let request = request.sge(pair.a.sge(0, length));
         assert!([LOC_LEN, LOC_QP_OP].contains(&status_of(&mut pair, &request.encode())));
     }

@@ -140,7 +140,7 @@ fn rule_55_what_is_written_locally_needs_the_right() {
 fn remote_statuses(make: impl Fn(&mut Pair) -> (u64, u32), options: PairOptions) -> [u32; 3] {
     let asks: [fn(u64, u64, u32) -> SendWork; 3] =
         [SendWork::write, SendWork::read, |id, addr, rkey| {
-            SendWork::fetch_add(id, (addr, rkey), 1)
+            SendWork::fetch_add(id, addr, rkey, 1)
         }];
     asks.map(|ask| {
         let mut pair = Pair::with(options);

@@ -16,12 +16,13 @@ const COMPLAINTS_APART: Duration = Duration::from_secs(60);
 /// Bytes of the Ethernet header, which are not part of the MTU.
 const ETHERNET_BYTES: usize = 14;
 
-/// Queues a frame at the uplinks that are to carry it. If it is too long for one of them, the returned frame tells the
-/// sender so.
+/// Queues a frame of a port group at the uplinks that are to carry it. If it is too long for one of them, the returned
+/// frame tells the sender so.
 pub(crate) fn send(
     wires: &mut BTreeMap<UplinkId, UplinkPort>,
     segments: &Segments,
-    (uplinks, group): (&[UplinkId], GroupId),
+    uplinks: &[UplinkId],
+    group: GroupId,
     frame: &[u8],
 ) -> Option<Vec<u8>> {
     let mut told = None;

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
-use vrdma_verbs::memory::{CopyFault, Fault};
+use vrdma_verbs::memory::{CopyFault, Fault, Spot};
 
 /// A buffer, by its index.
 pub(super) type Region = usize;
@@ -48,21 +48,21 @@ impl vrdma_verbs::memory::Memory for Memory {
 
     fn copy(
         &self,
-        to: (&Region, u64),
+        to: Spot<'_, Region>,
         source: &Self,
-        from: (&Region, u64),
+        from: Spot<'_, Region>,
         length: u64,
     ) -> Result<(), CopyFault> {
         let length = usize::try_from(length).map_err(|_| CopyFault::Source)?;
         let bytes = {
             let buffers = source.0.borrow();
-            let range = range(from.1, length).map_err(|_| CopyFault::Source)?;
-            buffers[*from.0]
+            let range = range(from.offset, length).map_err(|_| CopyFault::Source)?;
+            buffers[*from.region]
                 .get(range)
                 .ok_or(CopyFault::Source)?
                 .to_vec()
         };
-        self.write(to.0, to.1, &bytes)
+        self.write(to.region, to.offset, &bytes)
             .map_err(|_| CopyFault::Destination)
     }
 

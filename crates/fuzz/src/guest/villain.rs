@@ -192,10 +192,10 @@ impl Villain {
                 .solicited()
                 .encode(),
             8 | 9 => SendWork::read(id, addr, rkey).sge(sge).encode(),
-            10 => SendWork::fetch_add(id, (addr + 5, rkey), seed)
+            10 => SendWork::fetch_add(id, addr + 5, rkey, seed)
                 .sge(end.sge(0, 8))
                 .encode(),
-            11 => SendWork::compare_swap(id, (addr + 5, rkey), 0, seed)
+            11 => SendWork::compare_swap(id, addr + 5, rkey, 0, seed)
                 .sge(end.sge(0, 8))
                 .encode(),
             12 => SendWork::local_invalidate(id, self.number(seed) as u32).encode(),

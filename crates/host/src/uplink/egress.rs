@@ -75,12 +75,10 @@ impl<M: Member, P: Port> Host<M, P> {
         let lengths: SmallVec<[usize; TRAIN]> = frames.lengths().collect();
         if let Some(to) = hop.station.filter(|_| !self.uplinks.traces.has(hop.from)) {
             let mut written = Ok(());
-            let sent = self
-                .uplinks
-                .send_in_place((hop, to), &lengths, &mut |rooms| {
-                    written = frames.write(memory, rooms);
-                    written.is_ok()
-                });
+            let sent = self.uplinks.send_in_place(hop, to, &lengths, &mut |rooms| {
+                written = frames.write(memory, rooms);
+                written.is_ok()
+            });
             written?;
             if sent {
                 return Ok(());
@@ -205,11 +203,12 @@ impl<M: Member, P: Port> Host<M, P> {
 }
 
 impl<P: Port> Uplinks<P> {
-    /// Sends frames to a station, which `fill` writes; `false` if they have to go one by one, or `fill` returned
+    /// Sends frames to the station `to`, which `fill` writes; `false` if they have to go one by one, or `fill` returned
     /// `false`.
     fn send_in_place(
         &mut self,
-        (hop, to): (Hop<'_>, Mac),
+        hop: Hop<'_>,
+        to: Mac,
         lengths: &[usize],
         fill: &mut dyn FnMut(&mut [&mut [u8]]) -> bool,
     ) -> bool {

@@ -167,7 +167,8 @@ impl<P: Port> Uplinks<P> {
     /// member waits until it does.
     pub(crate) fn holds_up(
         &mut self,
-        (port, group): (PortId, GroupId),
+        port: PortId,
+        group: GroupId,
         by: Option<UplinkId>,
         now: Time,
     ) -> bool {

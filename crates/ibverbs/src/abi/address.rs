@@ -11,7 +11,7 @@ pub struct Gid {
 /// `struct ibv_gid_entry`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct GidEntry {
     pub gid: Gid,
     pub gid_index: u32,
@@ -23,7 +23,7 @@ pub struct GidEntry {
 /// `struct ibv_global_route`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct GlobalRoute {
     pub dgid: Gid,
     pub flow_label: u32,
@@ -35,7 +35,7 @@ pub struct GlobalRoute {
 /// `struct ibv_ah_attr`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct AhAttr {
     pub grh: GlobalRoute,
     pub dlid: u16,
@@ -49,7 +49,7 @@ pub struct AhAttr {
 /// `struct ibv_grh`: the 40 bytes before the payload of a received datagram.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct Grh {
     pub version_tclass_flow: u32,
     pub paylen: u16,

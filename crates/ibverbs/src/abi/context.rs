@@ -13,7 +13,7 @@ pub type NotOffered = Option<unsafe extern "C" fn()>;
 
 /// `struct ibv_context_ops`. The wrappers call the eight real ones without checking for `NULL`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct ContextOps {
     pub query_device: Option<unsafe extern "C" fn(*mut Context, *mut DeviceAttr) -> c_int>,
     pub query_port: Option<unsafe extern "C" fn(*mut Context, u8, *mut PortAttr) -> c_int>,
@@ -35,7 +35,7 @@ pub struct ContextOps {
 
 /// `struct ibv_context`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct Context {
     pub device: *mut Device,
     pub ops: ContextOps,
@@ -48,7 +48,7 @@ pub struct Context {
 
 /// `struct ibv_values_ex`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct ValuesEx {
     pub comp_mask: u32,
     pub raw_clock: libc::timespec,
@@ -57,7 +57,7 @@ pub struct ValuesEx {
 /// `struct verbs_context` of rdma-core 44. It grows at its front: `sz` tells programs built with a
 /// newer header that the functions before `query_port` are not there.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct VerbsContext {
     pub query_port: Option<unsafe extern "C" fn(*mut Context, u8, *mut PortAttr, usize) -> c_int>,
     pub advise_mr: Option<unsafe extern "C" fn(*mut Pd, c_uint, u32, *mut Sge, u32) -> c_int>,

@@ -6,7 +6,7 @@ use super::{Context, Pd};
 
 /// `struct ibv_comp_channel`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct CompChannel {
     pub context: *mut Context,
     pub fd: c_int,
@@ -15,7 +15,7 @@ pub struct CompChannel {
 
 /// `struct ibv_cq`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct Cq {
     pub context: *mut Context,
     pub channel: *mut CompChannel,
@@ -30,14 +30,14 @@ pub struct Cq {
 
 /// `struct ibv_poll_cq_attr`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct PollCqAttr {
     pub comp_mask: u32,
 }
 
 /// `struct ibv_cq_ex`: begins as a [`Cq`] does.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct CqEx {
     pub base: Cq,
     pub comp_mask: u32,
@@ -65,7 +65,7 @@ pub struct CqEx {
 
 /// `struct ibv_cq_init_attr_ex`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct CqInitAttrEx {
     pub cqe: u32,
     pub cq_context: *mut c_void,
@@ -79,7 +79,7 @@ pub struct CqInitAttrEx {
 
 /// `struct ibv_modify_cq_attr`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct ModifyCqAttr {
     pub attr_mask: u32,
     pub cq_count: u16,
@@ -89,7 +89,7 @@ pub struct ModifyCqAttr {
 /// `struct ibv_wc`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct Wc {
     pub wr_id: u64,
     pub status: c_uint,
@@ -109,7 +109,7 @@ pub struct Wc {
 
 /// `struct ibv_async_event`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct AsyncEvent {
     /// A pointer to the object, or the number of the port.
     pub element: *mut c_void,

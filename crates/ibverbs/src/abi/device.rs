@@ -24,7 +24,7 @@ pub struct Device {
 /// `struct ibv_device_attr`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct DeviceAttr {
     pub fw_ver: [c_char; 64],
     pub node_guid: u64,
@@ -71,7 +71,7 @@ pub struct DeviceAttr {
 /// `struct ibv_odp_caps`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct OdpCaps {
     pub general_caps: u64,
     pub rc_odp_caps: u32,
@@ -82,7 +82,7 @@ pub struct OdpCaps {
 /// `struct ibv_tso_caps`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct TsoCaps {
     pub max_tso: u32,
     pub supported_qpts: u32,
@@ -91,7 +91,7 @@ pub struct TsoCaps {
 /// `struct ibv_rss_caps`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct RssCaps {
     pub supported_qpts: u32,
     pub max_rwq_indirection_tables: u32,
@@ -103,7 +103,7 @@ pub struct RssCaps {
 /// `struct ibv_packet_pacing_caps`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct PacketPacingCaps {
     pub qp_rate_limit_min: u32,
     pub qp_rate_limit_max: u32,
@@ -113,7 +113,7 @@ pub struct PacketPacingCaps {
 /// `struct ibv_tm_caps`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct TmCaps {
     pub max_rndv_hdr_size: u32,
     pub max_num_tags: u32,
@@ -125,7 +125,7 @@ pub struct TmCaps {
 /// `struct ibv_cq_moderation_caps`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct CqModerationCaps {
     pub max_cq_count: u16,
     pub max_cq_period: u16,
@@ -134,7 +134,7 @@ pub struct CqModerationCaps {
 /// `struct ibv_pci_atomic_caps`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct PciAtomicCaps {
     pub fetch_add: u16,
     pub swap: u16,
@@ -144,7 +144,7 @@ pub struct PciAtomicCaps {
 /// `struct ibv_device_attr_ex`; it grows at its end, so callers say how much of it they know.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct DeviceAttrEx {
     pub orig_attr: DeviceAttr,
     pub comp_mask: u32,
@@ -168,7 +168,7 @@ pub struct DeviceAttrEx {
 /// `struct ibv_port_attr`; callers of [`super::VerbsContext::query_port`] say how much they know.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct PortAttr {
     pub state: c_uint,
     pub max_mtu: c_uint,

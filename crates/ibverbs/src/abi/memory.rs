@@ -6,7 +6,7 @@ use super::Context;
 
 /// `struct ibv_pd`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct Pd {
     pub context: *mut Context,
     pub handle: u32,
@@ -14,21 +14,21 @@ pub struct Pd {
 
 /// `struct ibv_td`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct Td {
     pub context: *mut Context,
 }
 
 /// `struct ibv_td_init_attr`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct TdInitAttr {
     pub comp_mask: u32,
 }
 
 /// `struct ibv_parent_domain_init_attr`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct ParentDomainInitAttr {
     pub pd: *mut Pd,
     pub td: *mut Td,
@@ -40,7 +40,7 @@ pub struct ParentDomainInitAttr {
 
 /// `struct ibv_mr`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct Mr {
     pub context: *mut Context,
     pub pd: *mut Pd,
@@ -53,7 +53,7 @@ pub struct Mr {
 
 /// `struct ibv_mw`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct Mw {
     pub context: *mut Context,
     pub pd: *mut Pd,
@@ -65,7 +65,7 @@ pub struct Mw {
 /// `struct ibv_mw_bind_info`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct MwBindInfo {
     pub mr: *mut Mr,
     pub addr: u64,
@@ -75,7 +75,7 @@ pub struct MwBindInfo {
 
 /// `struct ibv_mw_bind`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct MwBind {
     pub wr_id: u64,
     pub send_flags: c_uint,
@@ -84,7 +84,7 @@ pub struct MwBind {
 
 /// `struct ibv_ah`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct Ah {
     pub context: *mut Context,
     pub pd: *mut Pd,

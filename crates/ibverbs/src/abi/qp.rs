@@ -6,7 +6,7 @@ use super::{AhAttr, Context, Cq, Pd, Srq};
 
 /// `struct ibv_qp`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct Qp {
     pub context: *mut Context,
     pub qp_context: *mut c_void,
@@ -26,7 +26,7 @@ pub struct Qp {
 /// `struct ibv_qp_cap`.
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct QpCap {
     pub max_send_wr: u32,
     pub max_recv_wr: u32,
@@ -38,7 +38,7 @@ pub struct QpCap {
 /// `struct ibv_qp_init_attr`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct QpInitAttr {
     pub qp_context: *mut c_void,
     pub send_cq: *mut Cq,
@@ -51,7 +51,7 @@ pub struct QpInitAttr {
 
 /// `struct ibv_rx_hash_conf`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct RxHashConf {
     pub rx_hash_function: u8,
     pub rx_hash_key_len: u8,
@@ -61,7 +61,7 @@ pub struct RxHashConf {
 
 /// `struct ibv_qp_init_attr_ex`: begins as a [`QpInitAttr`] does, whose last padding it uses.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct QpInitAttrEx {
     pub qp_context: *mut c_void,
     pub send_cq: *mut Cq,
@@ -84,7 +84,7 @@ pub struct QpInitAttrEx {
 /// `struct ibv_qp_attr`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct QpAttr {
     pub qp_state: c_uint,
     pub cur_qp_state: c_uint,
@@ -117,7 +117,7 @@ pub struct QpAttr {
 /// `struct ibv_ece`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct Ece {
     pub vendor_id: u32,
     pub options: u32,

@@ -6,7 +6,7 @@ use super::{Ah, Mw, MwBindInfo, Qp, Sge};
 
 /// `struct ibv_data_buf`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct DataBuf {
     pub addr: *mut c_void,
     pub length: usize,
@@ -14,7 +14,7 @@ pub struct DataBuf {
 
 /// `struct ibv_qp_ex`: begins as a [`Qp`] does.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct QpEx {
     pub qp_base: Qp,
     pub comp_mask: u64,

@@ -6,7 +6,7 @@ use super::{Context, Cq, Pd};
 
 /// `struct ibv_srq`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct Srq {
     pub context: *mut Context,
     pub srq_context: *mut c_void,
@@ -20,7 +20,7 @@ pub struct Srq {
 /// `struct ibv_srq_attr`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct SrqAttr {
     pub max_wr: u32,
     pub max_sge: u32,
@@ -29,7 +29,7 @@ pub struct SrqAttr {
 
 /// `struct ibv_srq_init_attr`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct SrqInitAttr {
     pub srq_context: *mut c_void,
     pub attr: SrqAttr,
@@ -37,7 +37,7 @@ pub struct SrqInitAttr {
 
 /// `struct ibv_tm_cap`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct TmCap {
     pub max_num_tags: u32,
     pub max_ops: u32,
@@ -45,7 +45,7 @@ pub struct TmCap {
 
 /// `struct ibv_srq_init_attr_ex`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct SrqInitAttrEx {
     pub srq_context: *mut c_void,
     pub attr: SrqAttr,

@@ -7,7 +7,7 @@ use super::{Ah, Mw, MwBindInfo};
 /// `struct ibv_sge`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct Sge {
     pub addr: u64,
     pub length: u32,
@@ -17,7 +17,7 @@ pub struct Sge {
 /// Member `wr.rdma`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct Rdma {
     pub remote_addr: u64,
     pub rkey: u32,
@@ -26,7 +26,7 @@ pub struct Rdma {
 /// Member `wr.atomic`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct Atomic {
     pub remote_addr: u64,
     pub compare_add: u64,
@@ -37,7 +37,7 @@ pub struct Atomic {
 /// Member `wr.ud`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct Ud {
     pub ah: *mut Ah,
     pub remote_qpn: u32,
@@ -47,7 +47,7 @@ pub struct Ud {
 /// Union `wr`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the members are those of infiniband/verbs.h")]
 pub union Kind {
     pub rdma: Rdma,
     pub atomic: Atomic,
@@ -57,7 +57,7 @@ pub union Kind {
 /// Member `bind_mw`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct BindMw {
     pub mw: *mut Mw,
     pub rkey: u32,
@@ -67,7 +67,7 @@ pub struct BindMw {
 /// Member `tso`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct Tso {
     pub hdr: *mut c_void,
     pub hdr_sz: u16,
@@ -77,7 +77,7 @@ pub struct Tso {
 /// The last union of a send request.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the members are those of infiniband/verbs.h")]
 pub union Tail {
     pub bind_mw: BindMw,
     pub tso: Tso,
@@ -86,7 +86,7 @@ pub union Tail {
 /// `struct ibv_send_wr`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct SendWr {
     pub wr_id: u64,
     pub next: *mut SendWr,
@@ -103,7 +103,7 @@ pub struct SendWr {
 
 /// `struct ibv_recv_wr`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/verbs.h")]
 pub struct RecvWr {
     pub wr_id: u64,
     pub next: *mut RecvWr,

@@ -8,7 +8,7 @@ use crate::abi::{AhAttr, CompChannel, Context, Cq, Gid, Pd, Qp, Srq};
 /// `struct rdma_ib_addr`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of rdma/rdma_cma.h")]
 pub struct IbAddress {
     pub sgid: Gid,
     pub dgid: Gid,
@@ -18,7 +18,7 @@ pub struct IbAddress {
 /// `struct rdma_addr`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of rdma/rdma_cma.h")]
 pub struct Address {
     pub src_storage: libc::sockaddr_storage,
     pub dst_storage: libc::sockaddr_storage,
@@ -28,7 +28,7 @@ pub struct Address {
 /// `struct ibv_sa_path_rec`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of infiniband/sa.h")]
 pub struct PathRecord {
     pub dgid: Gid,
     pub sgid: Gid,
@@ -54,7 +54,7 @@ pub struct PathRecord {
 /// `struct rdma_route`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of rdma/rdma_cma.h")]
 pub struct Route {
     pub addr: Address,
     pub path_rec: *mut PathRecord,
@@ -63,14 +63,14 @@ pub struct Route {
 
 /// `struct rdma_event_channel`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of rdma/rdma_cma.h")]
 pub struct EventChannel {
     pub fd: c_int,
 }
 
 /// `struct rdma_cm_id`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of rdma/rdma_cma.h")]
 pub struct Id {
     pub verbs: *mut Context,
     pub channel: *mut EventChannel,
@@ -92,7 +92,7 @@ pub struct Id {
 /// `struct rdma_conn_param`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of rdma/rdma_cma.h")]
 pub struct ConnParam {
     pub private_data: *const c_void,
     pub private_data_len: u8,
@@ -108,7 +108,7 @@ pub struct ConnParam {
 /// `struct rdma_ud_param`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of rdma/rdma_cma.h")]
 pub struct UdParam {
     pub private_data: *const c_void,
     pub private_data_len: u8,
@@ -120,7 +120,7 @@ pub struct UdParam {
 /// The union in `struct rdma_cm_event`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the members are those of rdma/rdma_cma.h")]
 pub union Param {
     pub conn: ConnParam,
     pub ud: UdParam,
@@ -128,7 +128,7 @@ pub union Param {
 
 /// `struct rdma_cm_event`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of rdma/rdma_cma.h")]
 pub struct Event {
     pub id: *mut Id,
     pub listen_id: *mut Id,
@@ -139,7 +139,7 @@ pub struct Event {
 
 /// `struct rdma_addrinfo`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of rdma/rdma_cma.h")]
 pub struct AddrInfo {
     pub ai_flags: c_int,
     pub ai_family: c_int,
@@ -160,7 +160,7 @@ pub struct AddrInfo {
 
 /// `struct rdma_cm_join_mc_attr_ex`.
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields are those of rdma/rdma_cma.h")]
 pub struct JoinAttr {
     pub comp_mask: u32,
     pub join_flags: u32,

@@ -19,7 +19,7 @@ fn clients_start_when_servers_are_ready() {
     let mark = folder.path().join("ready");
     let server = format!("sleep 0.3; : > {0}; exec sleep 60", mark.display());
     let client = format!("ls {} && echo no >&2; exit 3", mark.display());
-    let outcome = run((&here, &server), (&here, &client), LIMIT).unwrap();
+    let outcome = run([&here; 2], &server, &client, LIMIT).unwrap();
     assert_eq!((outcome.server.status, outcome.client.status), (137, 3));
     assert!(outcome.client.stdout_text().ends_with("ready\nno\n"));
 }
@@ -36,7 +36,7 @@ fn a_server_may_show_elsewhere_that_it_listens() {
     let (ready, came) = (mark.display(), came.display());
     let server = format!("sleep 0.3; : > {ready}; until [ -e {came} ]; do :; done");
     let client = format!("ls {ready} && : > {came}");
-    let outcome = run((&here, &server), (&here, &client), LIMIT).unwrap();
+    let outcome = run([&here; 2], &server, &client, LIMIT).unwrap();
     assert_eq!(outcome.client.status, 0);
 }
 
@@ -59,7 +59,7 @@ fn comes_again(said: &str) {
         let came = came.display();
         format!("echo >> {came}; test $(wc -l < {came}) = {lucky} && exit 0; echo '{said}'; exit 1")
     };
-    let come = |client: &str| run((&here, "true"), (&here, client), LIMIT).unwrap();
+    let come = |client: &str| run([&here; 2], "true", client, LIMIT).unwrap();
     assert_eq!(come(&client(EARLY_LIMIT + 1)).client.status, 0);
     assert_eq!(
         come(&client(1)).client.status,
@@ -74,7 +74,7 @@ fn comes_again(said: &str) {
 fn a_server_that_fails_first_is_quoted() {
     let folder = tempfile::tempdir().unwrap();
     let here = Local::new(folder.path(), shell);
-    let error = run((&here, "echo no; exit 3"), (&here, "true"), LIMIT).unwrap_err();
+    let error = run([&here; 2], "echo no; exit 3", "true", LIMIT).unwrap_err();
     assert!(error.to_string().contains("status 3"), "{error}");
     assert!(error.to_string().ends_with("no\n"), "{error}");
 }

@@ -23,7 +23,8 @@ pub fn is_in_memory(fd: impl AsFd) -> bool {
 /// where that does no harm.
 pub(super) fn memory(
     fd: OwnedFd,
-    (address, nonce): (u64, u64),
+    address: u64,
+    nonce: u64,
     tenant: &Tenant,
 ) -> Result<OwnedFd, NotMemory> {
     let offset = i64::try_from(address);
@@ -47,7 +48,7 @@ fn word(fd: &OwnedFd, offset: i64) -> Option<u64> {
     let mut word = [0; 8];
     let length = word.len();
     // SAFETY: the array has as many bytes.
-    let read = unsafe { by_descriptor(fd, (Direction::Read, offset), word.as_mut_ptr(), length) };
+    let read = unsafe { by_descriptor(fd, Direction::Read, offset, word.as_mut_ptr(), length) };
     (read == Some(length)).then_some(u64::from_ne_bytes(word))
 }
 

@@ -8,7 +8,7 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
 use super::*;
 use crate::CopyFault;
-use crate::{FileRegion, Memory, Region, Space};
+use crate::{FileRegion, Memory, Region, Space, Spot};
 
 fn own_memory() -> OwnedFd {
     let options = File::options()
@@ -20,9 +20,9 @@ fn own_memory() -> OwnedFd {
 
 fn client() -> Arc<ClientMemory> {
     let nonce = 0x1234_5678_9abc_def0u64;
-    let said = (&raw const nonce as u64, nonce);
-    let mut memory = ClientMemory::new(own_memory(), said, Arc::default()).unwrap();
-    memory.trust(rustix::process::getpid(), said.0, nonce + 1);
+    let at = &raw const nonce as u64;
+    let mut memory = ClientMemory::new(own_memory(), at, nonce, Arc::default()).unwrap();
+    memory.trust(rustix::process::getpid(), at, nonce + 1);
     Arc::new(memory)
 }
 
@@ -42,14 +42,14 @@ fn region(client: &Arc<ClientMemory>, bytes: &mut [u8]) -> Region {
 fn only_the_client_s_own_memory_is_taken() {
     let nonce = 7u64;
     let at = &raw const nonce as u64;
-    let wrong = ClientMemory::new(own_memory(), (at, 8), Arc::default());
+    let wrong = ClientMemory::new(own_memory(), at, 8, Arc::default());
     assert_eq!(wrong.err(), Some(NotMemory::WrongContents));
-    let wrong = ClientMemory::new(own_memory(), (16, 8), Arc::default());
+    let wrong = ClientMemory::new(own_memory(), 16, 8, Arc::default());
     assert_eq!(wrong.err(), Some(NotMemory::WrongContents));
     for other in ["/proc/self/maps", "/dev/zero", "/etc/passwd"] {
         let file = File::open(other).unwrap().into();
         assert_eq!(
-            ClientMemory::new(file, (at, 7), Arc::default()).err(),
+            ClientMemory::new(file, at, 7, Arc::default()).err(),
             Some(NotMemory::WrongFile),
             "{other}"
         );
@@ -60,8 +60,8 @@ fn only_the_client_s_own_memory_is_taken() {
 fn all_bytes_of_a_write_arrive_whatever_its_length_and_by_whichever_way() {
     let trusted = client();
     let nonce = 5u64;
-    let said = (&raw const nonce as u64, nonce);
-    let by_thread = ClientMemory::new(own_memory(), said, Arc::default()).unwrap();
+    let at = &raw const nonce as u64;
+    let by_thread = ClientMemory::new(own_memory(), at, nonce, Arc::default()).unwrap();
     let space = Space::new();
     let view = space.view();
     let lengths = (0..20).chain([4096, BULK + 1, BOUNCE + 3, 2 * BOUNCE + 7]);
@@ -105,7 +105,8 @@ fn bytes_go_between_two_regions_and_atomics_return_the_old_word() {
     let (from, to) = (region(&client, &mut a), region(&client, &mut b));
     let space = Space::new();
     let view = space.view();
-    view.copy((&to, 1), &view, (&from, 0), 299_999).unwrap();
+    view.copy(Spot::new(&to, 1), &view, Spot::new(&from, 0), 299_999)
+        .unwrap();
     assert_eq!((b[0], b[1], b[299_999]), (0, 1, 1));
     let mut words = [5u64, 6];
     let start = words.as_mut_ptr() as u64;
@@ -130,11 +131,11 @@ fn what_is_not_mapped_faults_on_its_side() {
     let space = Space::new();
     let view = space.view();
     assert_eq!(
-        view.copy((&good, 0), &view, (&bad, 0), 8),
+        view.copy(Spot::new(&good, 0), &view, Spot::new(&bad, 0), 8),
         Err(CopyFault::Source)
     );
     assert_eq!(
-        view.copy((&bad, 0), &view, (&good, 0), 8),
+        view.copy(Spot::new(&bad, 0), &view, Spot::new(&good, 0), 8),
         Err(CopyFault::Destination)
     );
     assert_eq!(
@@ -146,25 +147,18 @@ fn what_is_not_mapped_faults_on_its_side() {
 #[test]
 fn a_trusted_process_is_reached_both_ways() {
     let nonce = 99u64;
-    let mut memory = ClientMemory::new(
-        own_memory(),
-        (&raw const nonce as u64, nonce),
-        Arc::default(),
-    )
-    .unwrap();
-    memory.trust(
-        rustix::process::getpid(),
-        &raw const nonce as u64,
-        nonce + 1,
-    );
+    let at = &raw const nonce as u64;
+    let mut memory = ClientMemory::new(own_memory(), at, nonce, Arc::default()).unwrap();
+    memory.trust(rustix::process::getpid(), at, nonce + 1);
     assert!(!memory.is_trusted(), "the nonce differs");
-    memory.trust(rustix::process::getpid(), &raw const nonce as u64, nonce);
+    memory.trust(rustix::process::getpid(), at, nonce);
     let client = Arc::new(memory);
     let (mut a, mut b) = (vec![3u8; 1 << 20], vec![0u8; 1 << 20]);
     let (from, to) = (region(&client, &mut a), region(&client, &mut b));
     let space = Space::new();
     let view = space.view();
-    view.copy((&to, 0), &view, (&from, 0), 1 << 20).unwrap();
+    view.copy(Spot::new(&to, 0), &view, Spot::new(&from, 0), 1 << 20)
+        .unwrap();
     assert_eq!(a, b);
 }
 
@@ -173,13 +167,15 @@ fn a_file_and_a_client_exchange_bytes() {
     let client = client();
     let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
     ftruncate(&file, 8192).unwrap();
-    let mapped = Region::File(FileRegion::new(&file, (4096, 4096), 16, true).unwrap());
+    let mapped = Region::File(FileRegion::new(&file, 4096, 4096, 16, true).unwrap());
     let mut bytes = *b"0123456789abcdef";
     let own = region(&client, &mut bytes);
     let space = Space::new();
     let view = space.view();
-    view.copy((&mapped, 0), &view, (&own, 0), 16).unwrap();
-    view.copy((&own, 0), &view, (&mapped, 8), 8).unwrap();
+    view.copy(Spot::new(&mapped, 0), &view, Spot::new(&own, 0), 16)
+        .unwrap();
+    view.copy(Spot::new(&own, 0), &view, Spot::new(&mapped, 8), 8)
+        .unwrap();
     let mut out = [0; 16];
     rustix::io::pread(&file, &mut out, 4096 + 16).unwrap();
     assert_eq!(&out, b"0123456789abcdef");
@@ -188,7 +184,7 @@ fn a_file_and_a_client_exchange_bytes() {
         Ok(u64::from_le_bytes(*b"89abcdef"))
     );
     assert_eq!(view.fetch_update(&mapped, 4, &|_| 7), Err(Fault::Gone));
-    let beyond = view.copy((&mapped, 4080), &view, (&own, 0), 16);
+    let beyond = view.copy(Spot::new(&mapped, 4080), &view, Spot::new(&own, 0), 16);
     assert_eq!(beyond, Err(CopyFault::Destination));
 }
 
@@ -206,7 +202,7 @@ fn a_long_copy_does_not_fault_at_each_page() {
     let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
     let data = vec![7; PAGES * 4096];
     rustix::io::pwrite(&file, &data, 0).unwrap();
-    let mapped = FileRegion::new(&file, (0, data.len() as u64), 0, true).unwrap();
+    let mapped = FileRegion::new(&file, 0, data.len() as u64, 0, true).unwrap();
     let data = vec![8; data.len()];
     let space = Space::new();
     let view = space.view();
@@ -223,20 +219,20 @@ fn a_long_copy_does_not_fault_at_each_page() {
 fn a_file_that_may_only_be_read_is_not_written() {
     let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
     ftruncate(&file, 4096).unwrap();
-    let mapped = Region::File(FileRegion::new(&file, (0, 4096), 0, false).unwrap());
+    let mapped = Region::File(FileRegion::new(&file, 0, 4096, 0, false).unwrap());
     let space = Space::new();
     let view = space.view();
     assert_eq!(Memory::write(&view, &mapped, 0, &[1]), Err(Fault::Gone));
     assert_eq!(Memory::read(&view, &mapped, 0, &mut [1]), Ok(()));
-    assert!(FileRegion::new(&file, (0, 100), 0, false).is_err());
-    assert!(FileRegion::new(&file, (0, 8192), 0, false).is_err());
+    assert!(FileRegion::new(&file, 0, 100, 0, false).is_err());
+    assert!(FileRegion::new(&file, 0, 8192, 0, false).is_err());
 }
 
 #[test]
 fn a_part_of_a_file_is_reached_by_the_same_mapping() {
     let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
     ftruncate(&file, 3 * 4096).unwrap();
-    let whole = FileRegion::new(&file, (4096, 8192), 0, true).unwrap();
+    let whole = FileRegion::new(&file, 4096, 8192, 0, true).unwrap();
     let mut part = whole.part(4096, 100).unwrap();
     let other = part.clone();
     assert!(!part.is_alone());
@@ -262,16 +258,17 @@ fn a_part_of_a_file_is_reached_by_the_same_mapping() {
 fn a_tenant_s_thread_copies_as_well() {
     let nonce = 5u64;
     let at = &raw const nonce as u64;
-    let client = Arc::new(ClientMemory::new(own_memory(), (at, nonce), Arc::default()).unwrap());
+    let client = Arc::new(ClientMemory::new(own_memory(), at, nonce, Arc::default()).unwrap());
     let (mut a, mut b) = (vec![7u8; 300_000], vec![0u8; 300_000]);
     let (from, to) = (region(&client, &mut a), region(&client, &mut b));
     let bad = region_at(&client, 4096);
     let space = Space::new();
     let view = space.view();
-    view.copy((&to, 0), &view, (&from, 0), 300_000).unwrap();
+    view.copy(Spot::new(&to, 0), &view, Spot::new(&from, 0), 300_000)
+        .unwrap();
     assert_eq!(a, b);
     assert_eq!(
-        view.copy((&to, 0), &view, (&bad, 0), 8),
+        view.copy(Spot::new(&to, 0), &view, Spot::new(&bad, 0), 8),
         Err(CopyFault::Source)
     );
 }
@@ -282,7 +279,7 @@ fn all_connections_of_a_process_that_stalled_are_marked() {
     let nonce = 5u64;
     let (pid, at) = (rustix::process::getpid(), &raw const nonce as u64);
     let connect = || {
-        let mut memory = ClientMemory::new(own_memory(), (at, nonce), Arc::clone(&tenant)).unwrap();
+        let mut memory = ClientMemory::new(own_memory(), at, nonce, Arc::clone(&tenant)).unwrap();
         memory.trust(pid, at, nonce);
         memory
     };

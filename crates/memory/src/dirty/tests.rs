@@ -1,5 +1,5 @@
 use super::{Bitmap, DirtyRun};
-use crate::{Memory, PAGE, Protection, Region, SharedPages, Space};
+use crate::{Memory, PAGE, Protection, Region, SharedPages, Space, Spot};
 
 fn space(maps: &[(u64, u64)]) -> Space {
     let space = Space::new();
@@ -36,7 +36,14 @@ fn every_kind_of_write_is_logged_once() {
     view.store_u32_release(4 * PAGE, 1).unwrap();
     view.store_u64_release(6 * PAGE, 1).unwrap();
     view.fetch_update(&bus, 8 * PAGE, &|old| old + 1).unwrap();
-    Memory::copy(&view, (&bus, 9 * PAGE), &view, (&bus, 12 * PAGE), PAGE + 1).unwrap();
+    Memory::copy(
+        &view,
+        Spot::new(&bus, 9 * PAGE),
+        &view,
+        Spot::new(&bus, 12 * PAGE),
+        PAGE + 1,
+    )
+    .unwrap();
     view.read(16 * PAGE, &mut [0; 8]).unwrap();
     drop(view);
 

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
 use super::*;
-use crate::{ClientMemory, PAGE, Space};
+use crate::{ClientMemory, PAGE, Space, Spot};
 
 /// Bytes before those of the file, and behind them.
 const EDGE: usize = 100;
@@ -30,7 +30,7 @@ impl Fixture {
         ftruncate(&file, MIDDLE as u64).unwrap();
         let mut bytes = vec![0; ALL].into_boxed_slice();
         let client = ClientRegion::new(client(), bytes.as_mut_ptr() as u64, ALL as u64);
-        let mapped = FileRegion::new(&file, (0, MIDDLE as u64), 0, true).unwrap();
+        let mapped = FileRegion::new(&file, 0, MIDDLE as u64, 0, true).unwrap();
         let middle = EDGE as u64..(EDGE + MIDDLE) as u64;
         let region = Region::Partly(PartlyMapped::new(client, mapped, middle));
         Self {
@@ -56,9 +56,9 @@ fn client() -> Arc<ClientMemory> {
         .write(true)
         .open("/proc/self/mem");
     let nonce = 0x1234_5678_9abc_def0u64;
-    let said = (&raw const nonce as u64, nonce);
-    let mut memory = ClientMemory::new(own.unwrap().into(), said, Arc::default()).unwrap();
-    memory.trust(rustix::process::getpid(), said.0, nonce);
+    let at = &raw const nonce as u64;
+    let mut memory = ClientMemory::new(own.unwrap().into(), at, nonce, Arc::default()).unwrap();
+    memory.trust(rustix::process::getpid(), at, nonce);
     Arc::new(memory)
 }
 
@@ -91,8 +91,9 @@ proptest! {
         Memory::read(&view, &one.region, read.start as u64, &mut seen).unwrap();
         prop_assert_eq!(&seen, &wanted[read]);
         let length = copied.len().min(ALL - to);
-        let place = (&other.region, to as u64);
-        view.copy(place, &view, (&one.region, copied.start as u64), length as u64).unwrap();
+        let to_there = Spot::new(&other.region, to as u64);
+        let from = Spot::new(&one.region, copied.start as u64);
+        view.copy(to_there, &view, from, length as u64).unwrap();
         let mut copy = vec![0; ALL];
         copy[to..to + length].copy_from_slice(&wanted[copied.start..copied.start + length]);
         prop_assert_eq!(other.contents(), copy);
@@ -124,7 +125,8 @@ fn an_overlapping_copy_is_seen_across_parts() {
     let view = space.view();
     let data: Vec<u8> = (0..ALL).map(|at| at as u8).collect();
     Memory::write(&view, &fixture.region, 0, &data).unwrap();
-    let (to, from) = ((&fixture.region, 8), (&fixture.region, 0));
+    let to = Spot::new(&fixture.region, 8);
+    let from = Spot::new(&fixture.region, 0);
     view.copy(to, &view, from, ALL as u64 - 8).unwrap();
     assert_eq!(fixture.contents()[8..], data[..ALL - 8]);
 }
@@ -137,11 +139,21 @@ fn what_is_beyond_the_end_or_not_there_faults() {
     let far = Memory::read(&view, &fixture.region, u64::MAX - 3, &mut [0; 8]);
     assert_eq!(far, Err(Fault::Gone));
     let lost = ClientRegion::new(client(), 4096, ALL as u64);
-    let mapped = FileRegion::new(&fixture.file, (0, MIDDLE as u64), 0, true).unwrap();
+    let mapped = FileRegion::new(&fixture.file, 0, MIDDLE as u64, 0, true).unwrap();
     let middle = EDGE as u64..(EDGE + MIDDLE) as u64;
     let lost = Region::Partly(PartlyMapped::new(lost, mapped, middle));
-    let copied = view.copy((&fixture.region, 0), &view, (&lost, 0), ALL as u64);
+    let copied = view.copy(
+        Spot::new(&fixture.region, 0),
+        &view,
+        Spot::new(&lost, 0),
+        ALL as u64,
+    );
     assert_eq!(copied, Err(CopyFault::Source));
-    let copied = view.copy((&lost, 0), &view, (&fixture.region, 0), ALL as u64);
+    let copied = view.copy(
+        Spot::new(&lost, 0),
+        &view,
+        Spot::new(&fixture.region, 0),
+        ALL as u64,
+    );
     assert_eq!(copied, Err(CopyFault::Destination));
 }

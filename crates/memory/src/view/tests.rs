@@ -1,4 +1,4 @@
-use crate::{CopyFault, Fault, Memory, PAGE, Protection, Region, Right, SharedPages, Space};
+use crate::{CopyFault, Fault, Memory, PAGE, Protection, Region, Right, SharedPages, Space, Spot};
 
 const BUS: Region = Region::Bus;
 
@@ -54,7 +54,13 @@ fn read_only_maps_are_never_written() {
         Err(Fault::Gone)
     );
     assert_eq!(view.check(PAGE, 1, Right::Write), Err(Fault::Gone));
-    let copied = Memory::copy(&view, (&BUS, PAGE), &view, (&BUS, 2 * PAGE), 8);
+    let copied = Memory::copy(
+        &view,
+        Spot::new(&BUS, PAGE),
+        &view,
+        Spot::new(&BUS, 2 * PAGE),
+        8,
+    );
     assert_eq!(copied, Err(CopyFault::Destination));
     assert_eq!(view.load_u64_acquire(PAGE), Ok(0));
 }
@@ -126,7 +132,15 @@ fn copies_between_guests_name_the_side_that_failed() {
     from.write(PAGE, &[7; 2 * PAGE as usize]).unwrap();
     for copy in [Memory::copy, Memory::copy_non_temporal] {
         to.write(5 * PAGE, &[0; PAGE as usize]).unwrap();
-        let copy = |at, source, length| copy(&to, (&BUS, at), &from, (&BUS, source), length);
+        let copy = |at, source, length| {
+            copy(
+                &to,
+                Spot::new(&BUS, at),
+                &from,
+                Spot::new(&BUS, source),
+                length,
+            )
+        };
         assert_eq!(copy(5 * PAGE + 8, PAGE + 4, PAGE - 8), Ok(()));
         assert_eq!(copy(5 * PAGE, 3 * PAGE, 1), Err(CopyFault::Source));
         assert_eq!(copy(5 * PAGE, 3 * PAGE - 4, 8), Err(CopyFault::Source));
@@ -143,9 +157,9 @@ fn an_overlapping_copy_that_wraps_faults() {
     let view = space.view();
     let copied = Memory::copy(
         &view,
-        (&BUS, u64::MAX - 1),
+        Spot::new(&BUS, u64::MAX - 1),
         &view,
-        (&BUS, u64::MAX - 3),
+        Spot::new(&BUS, u64::MAX - 3),
         100,
     );
     assert_eq!(copied, Err(CopyFault::Source));

@@ -56,7 +56,13 @@ pub(super) struct Adapter {
 }
 
 /// A connection of one of the adapters.
-pub(super) type Connection = (PortId, CommId);
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Connection {
+    /// The adapter's port at the switch.
+    pub(super) port: PortId,
+    /// The connection's name among those of the adapter.
+    pub(super) name: CommId,
+}
 
 /// A listener of one of the adapters.
 pub(super) type Listening = (PortId, ListenerId);

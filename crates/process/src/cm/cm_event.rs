@@ -34,9 +34,10 @@ impl Handler<'_> {
     /// Handles an event of a connection of identifier `id`, or of the listener `id`.
     pub(super) fn on_event(&mut self, id: u64, port: PortId, event: &CmEvent) {
         let name = subject(event);
+        let connection = Connection { port, name };
         match event {
-            CmEvent::Requested(_, _, request) => self.called(id, (port, name), request),
-            CmEvent::ResolveRequested(_, _, asked) => self.asked(id, (port, name), asked),
+            CmEvent::Requested(_, _, request) => self.called(id, connection, request),
+            CmEvent::ResolveRequested(_, _, asked) => self.asked(id, connection, asked),
             CmEvent::Replied(_, reply) => self.replied(id, reply),
             CmEvent::Resolved(_, resolution) => self.resolved(id, resolution),
             CmEvent::Established(_, private) => {
@@ -154,7 +155,7 @@ impl Handler<'_> {
         ends: &Ends,
         caller: Option<IpCaller>,
     ) -> Option<Identifier> {
-        let (port, _) = connection;
+        let port = connection.port;
         let adapter = self.adapters.get(port)?;
         let (name, mtu) = (adapter.spec.told_name(), adapter.spec.mtu);
         let index = adapter.index_of(ends.local)?;
@@ -188,16 +189,16 @@ impl Handler<'_> {
         };
         let owner = self.owner(id);
         self.owners.connections.insert(connection, owner);
-        self.owners.tie(connection.0, owner);
+        self.owners.tie(connection.port, owner);
         (event.id, event.listener, event.peer) = (id, listener, peer);
         self.client.tell(event);
     }
 
     /// Rejects a request for which there is no room, as if the user had rejected it.
-    pub(super) fn refuse(&mut self, (port, name): Connection) {
+    pub(super) fn refuse(&mut self, connection: Connection) {
         let now = self.now;
-        if let Some(adapter) = self.adapters.get_mut(port) {
-            adapter.make_cm().release(name, now);
+        if let Some(adapter) = self.adapters.get_mut(connection.port) {
+            adapter.make_cm().release(connection.name, now);
         }
     }
 }

@@ -36,7 +36,8 @@ impl Handler<'_> {
         } else {
             cm.connect(&call(&identifier, parameters, local, link)?, now)
         };
-        let connection = (port, name.map_err(errno)?);
+        let name = name.map_err(errno)?;
+        let connection = Connection { port, name };
         let owner = self.owner(connect.id);
         self.owners.connections.insert(connection, owner);
         let identifier = self.client.get(connect.id)?;
@@ -49,17 +50,18 @@ impl Handler<'_> {
     /// Accepts for the called side; for the calling side, says that it is ready.
     pub(super) fn accept(&mut self, accept: &Accept) -> Result<(), Errno> {
         let identifier = self.client.get(accept.id)?;
-        let (port, name) = identifier.connection.ok_or(Errno::INVAL)?;
+        let connection = identifier.connection.ok_or(Errno::INVAL)?;
         match identifier.stage {
             Stage::Called if identifier.is_datagram() => {
-                self.answer((port, name), &accept.parameters)?;
+                self.answer(connection, &accept.parameters)?;
                 self.client.get(accept.id)?.stage = Stage::Connected;
                 Ok(())
             }
-            Stage::Called => self.reply(accept, (port, name)),
+            Stage::Called => self.reply(accept, connection),
             Stage::Replied => {
                 let private = private(&accept.parameters)?;
-                let ready = self.adapter(port)?.make_cm().ready(name, private);
+                let cm = self.adapter(connection.port)?.make_cm();
+                let ready = cm.ready(connection.name, private);
                 ready.map_err(errno)?;
                 self.client.get(accept.id)?.stage = Stage::Connected;
                 Ok(())
@@ -68,7 +70,8 @@ impl Handler<'_> {
         }
     }
 
-    fn reply(&mut self, accept: &Accept, (port, name): Connection) -> Result<(), Errno> {
+    fn reply(&mut self, accept: &Accept, connection: Connection) -> Result<(), Errno> {
+        let Connection { port, name } = connection;
         let psn = self.client.get(accept.id)?.local.psn;
         let qpn = self.own_qp(port, accept.parameters.qp_num)?;
         let side = side(&accept.parameters, qpn, psn);
@@ -87,9 +90,10 @@ impl Handler<'_> {
 
     fn answer(
         &mut self,
-        (port, name): Connection,
+        connection: Connection,
         parameters: &ConnectionParameters,
     ) -> Result<(), Errno> {
+        let Connection { port, name } = connection;
         let qkey = match parameters.qkey {
             0 => UDP_QKEY,
             own => own,
@@ -107,7 +111,7 @@ impl Handler<'_> {
 
     pub(super) fn reject(&mut self, reject: &Reject) -> Result<(), Errno> {
         let identifier = self.client.get(reject.id)?;
-        let (port, name) = identifier.connection.ok_or(Errno::INVAL)?;
+        let Connection { port, name } = identifier.connection.ok_or(Errno::INVAL)?;
         if !matches!(identifier.stage, Stage::Called | Stage::Replied) {
             return Err(Errno::INVAL);
         }
@@ -143,7 +147,7 @@ impl Handler<'_> {
         }
         let datagram = identifier.is_datagram();
         let connected = matches!(identifier.stage, Stage::Accepted | Stage::Connected);
-        let (port, name) = identifier.connection.ok_or(Errno::INVAL)?;
+        let Connection { port, name } = identifier.connection.ok_or(Errno::INVAL)?;
         if !connected {
             return Err(Errno::INVAL);
         }
@@ -157,7 +161,7 @@ impl Handler<'_> {
 
     pub(super) fn established(&mut self, established: &Established) -> Result<(), Errno> {
         let connection = self.client.get(established.id)?.connection;
-        let (port, name) = connection.ok_or(Errno::INVAL)?;
+        let Connection { port, name } = connection.ok_or(Errno::INVAL)?;
         let known = self.adapter(port)?.make_cm().established(name);
         known.map_err(errno)
     }
@@ -200,13 +204,13 @@ impl Handler<'_> {
         let Ok(identifier) = self.client.get(id) else {
             return;
         };
-        let Some((port, name)) = identifier.connection.take() else {
+        let Some(connection) = identifier.connection.take() else {
             return;
         };
-        self.owners.connections.remove(&(port, name));
+        self.owners.connections.remove(&connection);
         let now = self.now;
-        if let Some(adapter) = self.adapters.get_mut(port) {
-            adapter.make_cm().release(name, now);
+        if let Some(adapter) = self.adapters.get_mut(connection.port) {
+            adapter.make_cm().release(connection.name, now);
         }
     }
 }

@@ -46,7 +46,8 @@ impl Handler<'_> {
     }
 
     /// Answers with the offered queue pair; `false` if the listener's program answers itself.
-    pub(super) fn answer_with_offer(&mut self, listener: u64, (port, name): Connection) -> bool {
+    pub(super) fn answer_with_offer(&mut self, listener: u64, connection: Connection) -> bool {
+        let Connection { port, name } = connection;
         let Ok(identifier) = self.client.get(listener) else {
             return false;
         };
@@ -54,7 +55,7 @@ impl Handler<'_> {
             return false;
         }
         let Some(offered) = identifier.offers.get(&port).copied() else {
-            self.refuse((port, name));
+            self.refuse(connection);
             return true;
         };
         let answer = SidrAnswer {

@@ -68,8 +68,11 @@ impl Owners {
 
     /// Forgets an adapter that is gone. Returns the identifiers that used it.
     pub(super) fn forget_adapter(&mut self, port: PortId) -> Vec<Owner> {
-        let first = (port, CommId(0));
-        let connections = self.connections.range(first..=(port, CommId(u32::MAX)));
+        let named = |name| Connection {
+            port,
+            name: CommId(name),
+        };
+        let connections = self.connections.range(named(0)..=named(u32::MAX));
         for connection in connections.map(|(it, _)| *it).collect::<Vec<_>>() {
             self.connections.remove(&connection);
         }

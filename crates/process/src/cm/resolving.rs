@@ -18,6 +18,7 @@ use super::identifier::Stage;
 use super::port_map::Port;
 use super::ports::Claim;
 use super::scope::Scope;
+use super::search::Places;
 
 impl Handler<'_> {
     pub(super) fn bind(&mut self, bind: &Bind) -> Result<Bound, Errno> {
@@ -151,7 +152,12 @@ impl Handler<'_> {
             AddressKind::Loopback | AddressKind::Any => (sgid, true),
         };
         let patience = Duration::from_millis(resolve.timeout.into());
-        let search = self.search(id, resolve.remote, (port, sgid, dgid), patience)?;
+        let places = Places {
+            sgid,
+            dgid,
+            remote: resolve.remote,
+        };
+        let search = self.search(id, port, places, patience)?;
         if is_known {
             self.found(&search);
         }

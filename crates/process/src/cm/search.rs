@@ -131,14 +131,15 @@ impl Handler<'_> {
     pub(super) fn search(
         &mut self,
         id: u64,
-        remote: Endpoint,
-        (port, sgid, dgid): (PortId, Gid, Gid),
+        port: PortId,
+        places: Places,
         patience: Duration,
     ) -> Result<Search, Errno> {
         if self.searches.of(self.key).count() >= SEARCHES_MAX {
             return Err(Errno::NOMEM);
         }
         self.client.get(id)?.stage = Stage::Resolving;
+        let Places { sgid, dgid, remote } = places;
         let search = Search {
             port,
             sgid,
@@ -167,10 +168,9 @@ impl Handler<'_> {
         }
         // No longer than a request may ask for.
         let patience = Duration::from_millis(patience_ms.min(u32::MAX.into()));
-        let begun = port.zip(places).and_then(|(port, places)| {
-            let way = (port, places.sgid, places.dgid);
-            self.search(id, places.remote, way, patience).ok()
-        });
+        let begun = port
+            .zip(places)
+            .and_then(|(port, places)| self.search(id, port, places, patience).ok());
         if begun.is_none() {
             self.give_up_search(id);
         }

@@ -10,7 +10,7 @@ use vrdma_provider::daemon::{Request, peek, send_answer, take};
 use vrdma_switch::PortId;
 use vrdma_wire::Mtu;
 
-use super::adapter::{Adapter, AdapterSpec};
+use super::adapter::{Adapter, AdapterSpec, Connection};
 use super::adapters::Adapters;
 use super::changes::Item;
 use super::client::{Client, ClientId};
@@ -304,7 +304,7 @@ impl Service {
     /// Takes events to the identifiers that they concern.
     fn distribute(&mut self, now: Duration) {
         while let Some((port, event)) = self.adapters.next_event() {
-            let connection = (port, subject(&event));
+            let name = subject(&event);
             let owner = self.owner(port, &event);
             let told = owner.and_then(|owner| {
                 self.with(owner.client, now, |handler| {
@@ -314,7 +314,7 @@ impl Service {
             if told.is_none()
                 && let Some(adapter) = self.adapters.get_mut(port)
             {
-                adapter.make_cm().release(connection.1, now);
+                adapter.make_cm().release(name, now);
             }
         }
     }
@@ -325,11 +325,11 @@ impl Service {
             E::Requested(_, listener, _) | E::ResolveRequested(_, listener, _) => {
                 self.owners.of_listener((port, *listener))
             }
-            other => self
-                .owners
-                .connections
-                .get(&(port, subject(other)))
-                .copied(),
+            other => {
+                let name = subject(other);
+                let connections = &self.owners.connections;
+                connections.get(&Connection { port, name }).copied()
+            }
         }
     }
 

@@ -184,11 +184,11 @@ fn revive_region(
         Backing::File(file) => {
             contexts.get(owner.0)?;
             let fd = inherited.claim(file.descriptor)?;
-            let range = (file.offset, file.length);
-            let region = FileRegion::new(fd.as_fd(), range, file.lead, file.writable).ok()?;
+            let (offset, length) = (file.offset, file.length);
+            let region = FileRegion::new(fd.as_fd(), offset, length, file.lead, file.writable);
             let start = file.offset.wrapping_add(file.lead);
             let mr = mr(Reached::File, file.length, Some((fd, start)));
-            Some((Region::File(region), Some(mr)))
+            Some((Region::File(region.ok()?), Some(mr)))
         }
         Backing::Partly(record::Partly {
             client,
@@ -197,8 +197,8 @@ fn revive_region(
         }) => {
             let memory = Arc::clone(&contexts.get(owner.0)?.memory);
             let fd = inherited.claim(file.descriptor)?;
-            let range = (file.offset, file.length);
-            let mapped = FileRegion::new(fd.as_fd(), range, 0, file.writable).ok()?;
+            let mapped = FileRegion::new(fd.as_fd(), file.offset, file.length, 0, file.writable);
+            let mapped = mapped.ok()?;
             let part = *start..start.checked_add(file.length)?;
             (part.end <= client.length).then_some(())?;
             let client = ClientRegion::resume(memory, client.address, client.length);

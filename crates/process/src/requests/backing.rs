@@ -148,8 +148,8 @@ fn file_region(
         Mapped::All { lead } => *lead,
         Mapped::Part(_) => 0,
     };
-    let range = (request.file.offset, request.file.length);
-    let region = || FileRegion::new(fd.as_fd(), range, lead, writable).ok();
+    let (offset, length) = (request.file.offset, request.file.length);
+    let region = || FileRegion::new(fd.as_fd(), offset, length, lead, writable).ok();
     is_in_memory(fd).then(region)?
 }
 

@@ -38,7 +38,7 @@ shared! {
 /// Commands, by their codes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
-#[allow(missing_docs)] // the names are the driver's
+#[allow(missing_docs, reason = "the names are the driver's")]
 pub enum Command {
     QueryPort = 0,
     QueryPkey = 1,

@@ -43,7 +43,7 @@ shared! {
 }
 
 /// Flags of a completion (`enum pvrdma_wc_flags`) that the device sets.
-#[allow(missing_docs)] // the names are the driver's
+#[allow(missing_docs, reason = "the names are the driver's")]
 pub mod wc_flag {
     pub const GRH: u32 = 1;
     pub const WITH_IMM: u32 = 2;
@@ -52,14 +52,14 @@ pub mod wc_flag {
 }
 
 /// Kinds of the header before a datagram (`enum rdma_network_type`).
-#[allow(missing_docs)] // the names are the kernel's
+#[allow(missing_docs, reason = "the names are the kernel's")]
 pub mod network_header {
     pub const IPV4: u8 = 1;
     pub const IPV6: u8 = 2;
 }
 
 /// Service levels of received RoCE v2 datagrams: bit 3 stands for UDP, the others for the header before it.
-#[allow(missing_docs)] // the names are the headers
+#[allow(missing_docs, reason = "the names are the headers")]
 pub mod header_level {
     pub const IPV6: u8 = 0b1001;
     pub const IPV4: u8 = 0b1010;

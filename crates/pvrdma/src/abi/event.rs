@@ -21,7 +21,7 @@ shared! {
 /// Kinds of asynchronous events (`enum pvrdma_eqe_type`, equal to `enum ib_event_type`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u32)]
-#[allow(missing_docs)] // the names are the field's own
+#[allow(missing_docs, reason = "the names are the field's own")]
 pub enum EventCode {
     CqErr = 0,
     QpFatal = 1,

@@ -4,7 +4,7 @@ use super::{U16, U32};
 
 shared! {
     /// Attributes of MODIFY_QP and QUERY_QP, 160 bytes.
-    #[allow(missing_docs)] // the names and meanings are `ib_qp_attr`'s
+    #[allow(missing_docs, reason = "the names and meanings are `ib_qp_attr`'s")]
     pub struct QpAttributes {
         pub qp_state: U32,
         pub cur_qp_state: U32,
@@ -35,7 +35,7 @@ shared! {
     }
 
     /// Sizes of a queue pair (`struct pvrdma_qp_cap`).
-    #[allow(missing_docs)] // the names and meanings are `ib_qp_cap`'s
+    #[allow(missing_docs, reason = "the names and meanings are `ib_qp_cap`'s")]
     pub struct QpCapacity {
         pub max_send_wr: U32,
         pub max_recv_wr: U32,
@@ -46,7 +46,7 @@ shared! {
     }
 
     /// A path, 40 bytes.
-    #[allow(missing_docs)] // the names and meanings are `ib_ah_attr`'s
+    #[allow(missing_docs, reason = "the names and meanings are `ib_ah_attr`'s")]
     pub struct AddressAttributes {
         pub dgid: [u8; 16],
         pub flow_label: U32,

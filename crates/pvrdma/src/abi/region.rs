@@ -48,7 +48,7 @@ impl SharedRegion {
 
 shared! {
     /// Device capabilities, 208 bytes.
-    #[allow(missing_docs)] // the names and meanings are `ib_device_attr`'s
+    #[allow(missing_docs, reason = "the names and meanings are `ib_device_attr`'s")]
     pub struct Capabilities {
         pub fw_ver: U64,
         pub node_guid: big_endian::U64,

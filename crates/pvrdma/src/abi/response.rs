@@ -4,7 +4,7 @@ use super::{U16, U32};
 
 shared! {
     /// QUERY_PORT (`struct pvrdma_port_attr`).
-    #[allow(missing_docs)] // the names and meanings are `ib_port_attr`'s
+    #[allow(missing_docs, reason = "the names and meanings are `ib_port_attr`'s")]
     pub struct PortAttributes {
         pub state: U32,
         pub max_mtu: U32,

@@ -133,7 +133,7 @@ shared! {
 }
 
 /// Send opcodes (`enum pvrdma_wr_opcode`) that the device executes.
-#[allow(missing_docs)] // the names are the driver's
+#[allow(missing_docs, reason = "the names are the driver's")]
 pub mod opcode {
     pub const RDMA_WRITE: u32 = 0;
     pub const RDMA_WRITE_WITH_IMM: u32 = 1;
@@ -148,7 +148,7 @@ pub mod opcode {
 }
 
 /// Flags of a send entry (`enum pvrdma_send_flags`); INLINE (8) has no meaning here.
-#[allow(missing_docs)] // the names are the driver's
+#[allow(missing_docs, reason = "the names are the driver's")]
 pub mod send_flag {
     pub const FENCE: u32 = 1;
     pub const SIGNALED: u32 = 2;

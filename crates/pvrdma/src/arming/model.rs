@@ -78,8 +78,7 @@ impl World {
             return false;
         }
         let urgent = self.threads[index].is_solicited();
-        self.device
-            .publish(index, (habit, urgent), &mut self.shared)
+        self.device.publish(index, habit, urgent, &mut self.shared)
     }
 
     fn loses_a_wakeup(&self) -> bool {

@@ -15,7 +15,7 @@ pub(crate) fn decode(
     max_sge: u32,
 ) -> Result<RecvWr, RingError> {
     let mut bytes = [0; FIRST_PIECE];
-    let entry = Entry::copy(memory, (address, stride), &mut bytes)?;
+    let entry = Entry::copy(memory, address, stride, &mut bytes)?;
     let header: &RecvHeader = entry.header();
     let count = header.num_sge.get();
     let sges = if count > max_sge {

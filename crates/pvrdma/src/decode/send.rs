@@ -39,7 +39,7 @@ pub(crate) fn decode(
     rules: &SendRules,
 ) -> Result<SendWr<Region>, RingError> {
     let mut bytes = [0; FIRST_PIECE];
-    let entry = Entry::copy(memory, (address, stride), &mut bytes)?;
+    let entry = Entry::copy(memory, address, stride, &mut bytes)?;
     let header: &SendHeader = entry.header();
     let flags = header.send_flags.get();
     let (sges, op, datagram) = match check(header, rules) {

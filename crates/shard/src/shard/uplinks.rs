@@ -40,8 +40,8 @@ impl Port for UplinkPort {
         train: Train<'_>,
         fill: &mut dyn FnMut(&mut [&mut [u8]]) -> bool,
     ) -> bool {
-        let hop = (hop_to(train.segment), train.to);
-        self.port.send_in_place(hop, train.lengths, fill)
+        let hop = hop_to(train.segment);
+        self.port.send_in_place(hop, train.to, train.lengths, fill)
     }
 
     fn waiting(&self) -> usize {

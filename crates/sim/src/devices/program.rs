@@ -243,7 +243,10 @@ impl Devices {
                 let (addr, rkey) = remote(place(Area::Source, at));
                 SendWork::read(id, addr, rkey)
             }
-            Op::Add => SendWork::fetch_add(id, remote(WORD), 1),
+            Op::Add => {
+                let (addr, rkey) = remote(WORD);
+                SendWork::fetch_add(id, addr, rkey, 1)
+            }
         };
         let request = request.sge(program.mr.sge(program.address(out), length));
         let (guest, qp) = (program.guest, program.qp.clone());

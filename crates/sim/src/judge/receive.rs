@@ -12,6 +12,15 @@ use crate::world::World;
 /// Bytes behind a message that must be unchanged.
 const MARGIN_BYTES: usize = 32;
 
+/// The place of a receive's memory.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Number of the pool that the receive is of.
+    pool: usize,
+    /// Start of the receive's slot in the buffer of the pool.
+    slot: u64,
+}
+
 impl World {
     pub(super) fn judge_receive(
         &mut self,
@@ -49,7 +58,8 @@ impl World {
         check(failed.is_none(), || {
             format!("e{end} receives after it failed with {failed:?}")
         })?;
-        self.judge_message(end, completion, (number, slot))?;
+        let place = Place { pool: number, slot };
+        self.judge_message(end, completion, place)?;
         if self.margin_bytes(end) == 0 {
             return Ok(());
         }
@@ -73,7 +83,7 @@ impl World {
         &mut self,
         end: usize,
         completion: &Completion,
-        place: (usize, u64),
+        place: Place,
     ) -> Result<(), Violation> {
         let sender = self.ends[end].peer;
         let at = self.which_message(end, completion, place)?;
@@ -83,7 +93,7 @@ impl World {
             )));
         };
         self.judge_head(end, completion, at, &work)?;
-        let (pool, slot) = place;
+        let Place { pool, slot } = place;
         let (region, memory) = (
             self.pools[pool].buffer.region,
             &self.cluster.memories[self.ends[end].adapter],
@@ -152,7 +162,7 @@ impl World {
         &mut self,
         end: usize,
         completion: &Completion,
-        (pool, slot): (usize, u64),
+        Place { pool, slot }: Place,
     ) -> Result<usize, Violation> {
         let start = slot + self.header_bytes(end);
         let peer = self.ends[end].peer;

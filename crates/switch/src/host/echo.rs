@@ -15,10 +15,23 @@ const PLAIN_IPV4: u8 = 0x45;
 const FRAGMENT: u16 = 0x3fff;
 const HOPS: u8 = 64;
 
-const REQUEST: u8 = 8;
-const REPLY: u8 = 0;
-const REQUEST_V6: u8 = 128;
-const REPLY_V6: u8 = 129;
+/// Types of the two messages of an echo.
+#[derive(Clone, Copy)]
+struct EchoTypes {
+    /// Type of the request.
+    request: u8,
+    /// Type of the answer.
+    reply: u8,
+}
+
+const ECHO: EchoTypes = EchoTypes {
+    request: 8,
+    reply: 0,
+};
+const ECHO_V6: EchoTypes = EchoTypes {
+    request: 128,
+    reply: 129,
+};
 
 /// Returns the IPv4 packet that answers one to `addresses`.
 pub(super) fn answer_ipv4(addresses: &[Gid], packet: &[u8]) -> Option<Vec<u8>> {
@@ -39,7 +52,7 @@ pub(super) fn answer_ipv4(addresses: &[Gid], packet: &[u8]) -> Option<Vec<u8>> {
     reply[16..20].copy_from_slice(&theirs.octets());
     let checksum = internet_checksum(&reply).to_be_bytes();
     reply[10..12].copy_from_slice(&checksum);
-    reply.extend_from_slice(&echo(message, (REQUEST, REPLY), &[])?);
+    reply.extend_from_slice(&echo(message, ECHO, &[])?);
     Some(reply)
 }
 
@@ -60,7 +73,7 @@ pub(super) fn answer_ipv6(addresses: &[Gid], packet: &[u8]) -> Option<Vec<u8>> {
     reply[8..24].copy_from_slice(&ours.octets());
     reply[24..40].copy_from_slice(&theirs.octets());
     // The sum stays the same when the addresses change places.
-    let message = echo(message, (REQUEST_V6, REPLY_V6), &pseudo_header(header))?;
+    let message = echo(message, ECHO_V6, &pseudo_header(header))?;
     reply.extend_from_slice(&message);
     Some(reply)
 }
@@ -79,11 +92,11 @@ fn pseudo_header(header: &[u8; 40]) -> [u8; 40] {
     pseudo
 }
 
-fn echo(message: &[u8], (request, reply): (u8, u8), pseudo: &[u8]) -> Option<Vec<u8>> {
-    let is_request = message.len() >= 8 && message[..2] == [request, 0];
+fn echo(message: &[u8], types: EchoTypes, pseudo: &[u8]) -> Option<Vec<u8>> {
+    let is_request = message.len() >= 8 && message[..2] == [types.request, 0];
     is_request.then_some(())?;
     let mut answer = message.to_vec();
-    answer[..4].copy_from_slice(&[reply, 0, 0, 0]);
+    answer[..4].copy_from_slice(&[types.reply, 0, 0, 0]);
     let checksum = internet_checksum(&[pseudo, &answer].concat()).to_be_bytes();
     answer[2..4].copy_from_slice(&checksum);
     Some(answer)
@@ -99,7 +112,7 @@ mod tests {
     const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
 
     fn ping() -> Vec<u8> {
-        let mut message = Vec::from([REQUEST, 0, 0, 0, 0, 7, 0, 1, b'a', b'b', b'c']);
+        let mut message = Vec::from([ECHO.request, 0, 0, 0, 0, 7, 0, 1, b'a', b'b', b'c']);
         let checksum = internet_checksum(&message).to_be_bytes();
         message[2..4].copy_from_slice(&checksum);
         let mut packet = Vec::from([PLAIN_IPV4, 0, 0, 31, 0, 0, 0, 0, 1, ICMP, 0, 0]);
@@ -122,7 +135,7 @@ mod tests {
             (&reply[12..16], &reply[16..20]),
             (&OURS.octets()[..], &THEIRS.octets()[..])
         );
-        assert_eq!((reply[20], &reply[28..]), (REPLY, &b"abc"[..]));
+        assert_eq!((reply[20], &reply[28..]), (ECHO.reply, &b"abc"[..]));
         let sums = (
             internet_checksum(&reply[..20]),
             internet_checksum(&reply[20..]),
@@ -148,14 +161,14 @@ mod tests {
         packet.extend_from_slice(&theirs.0);
         packet.extend_from_slice(&ours.0);
         let head: [u8; 40] = packet.as_slice().try_into().unwrap();
-        let mut message = Vec::from([REQUEST_V6, 0, 0, 0, 0, 7, 0, 1, b'x']);
+        let mut message = Vec::from([ECHO_V6.request, 0, 0, 0, 0, 7, 0, 1, b'x']);
         let sum = internet_checksum(&[&pseudo_header(&head)[..], &message].concat());
         message[2..4].copy_from_slice(&sum.to_be_bytes());
         packet.extend_from_slice(&message);
         let reply = answer_ipv6(&[ours], &packet).unwrap();
         assert_eq!(
             (&reply[8..24], reply[40], reply[48]),
-            (&ours.0[..], REPLY_V6, b'x')
+            (&ours.0[..], ECHO_V6.reply, b'x')
         );
         let head: [u8; 40] = reply[..40].try_into().unwrap();
         let whole = [&pseudo_header(&head)[..], &reply[40..]].concat();

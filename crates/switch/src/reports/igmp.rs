@@ -27,7 +27,7 @@ const RECORDS_MAX: usize = 180;
 /// Bytes of an IP header with the option Router Alert (RFC 2113).
 const HEADER: usize = 24;
 
-pub(super) fn reports(who: &Listener, (says, older): (Says, bool), groups: &[Gid]) -> Vec<Vec<u8>> {
+pub(super) fn reports(who: &Listener, says: Says, older: bool, groups: &[Gid]) -> Vec<Vec<u8>> {
     let groups: Vec<_> = groups.iter().filter_map(|group| group.to_ipv4()).collect();
     if !older {
         return groups

@@ -29,7 +29,7 @@ const RECORDS_MAX: usize = 60;
 /// A hop-by-hop header with the option Router Alert (RFC 2711) for MLD, and padding.
 const ALERT: [u8; 8] = [ICMPV6, 0, 5, 2, 0, 0, 1, 0];
 
-pub(super) fn reports(mac: Mac, (says, older): (Says, bool), groups: &[Gid]) -> Vec<Vec<u8>> {
+pub(super) fn reports(mac: Mac, says: Says, older: bool, groups: &[Gid]) -> Vec<Vec<u8>> {
     if !older {
         return groups
             .chunks(RECORDS_MAX)
@@ -39,8 +39,8 @@ pub(super) fn reports(mac: Mac, (says, older): (Says, bool), groups: &[Gid]) -> 
     let each = groups.iter().map(|group| {
         let body = [&[0; 4][..], &group.0].concat();
         match says {
-            Says::Left => packet(mac, ROUTERS, (DONE_V1, &body)),
-            Says::Joined | Says::Listens => packet(mac, group.to_ipv6(), (REPORT_V1, &body)),
+            Says::Left => packet(mac, ROUTERS, DONE_V1, &body),
+            Says::Joined | Says::Listens => packet(mac, group.to_ipv6(), REPORT_V1, &body),
         }
     });
     each.collect()
@@ -59,10 +59,10 @@ fn current(mac: Mac, says: Says, groups: &[Gid]) -> Vec<u8> {
         body.extend([kind, 0, 0, 0]);
         body.extend(group.0);
     }
-    packet(mac, REPORTERS, (REPORT_V2, &body))
+    packet(mac, REPORTERS, REPORT_V2, &body)
 }
 
-fn packet(mac: Mac, to: Ipv6Addr, (kind, body): (u8, &[u8])) -> Vec<u8> {
+fn packet(mac: Mac, to: Ipv6Addr, kind: u8, body: &[u8]) -> Vec<u8> {
     let source = Gid::link_local(mac).to_ipv6();
     let mut message = [&[kind, 0, 0, 0], body].concat();
     let sum = checksum(source, to, &message);

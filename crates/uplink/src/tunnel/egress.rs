@@ -30,7 +30,8 @@ impl Tunnel {
     /// if `fill` returned it.
     pub fn send_in_place(
         &mut self,
-        (hop, to): (Hop, Mac),
+        hop: Hop,
+        to: Mac,
         lengths: &[usize],
         fill: &mut dyn FnMut(&mut [&mut [u8]]) -> bool,
     ) -> bool {
@@ -52,8 +53,7 @@ impl Tunnel {
         if way.sealer.is_some() {
             return self.seal_in_place(&way, &head, lengths, fill);
         }
-        self.batch
-            .push_in_place((&head, lengths), Some(way.to), fill)
+        self.batch.push_in_place(&head, lengths, Some(way.to), fill)
     }
 
     /// Has `fill` write the frames outside the batch, and seals each into it.

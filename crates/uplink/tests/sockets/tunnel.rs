@@ -202,8 +202,9 @@ fn a_tunnel_with_a_key_carries_frames_of_both_ports() {
         let mut sender = a.roce.sender().unwrap();
         let before = a.roce.counters().sent_bytes;
         a.roce.send(Hop::to(RED), &roce(1, 2, 1, 1000));
-        let to = (Hop::to(RED), Mac([2, 0, 0, 0, 0, 1]));
-        let in_place = a.roce.send_in_place(to, &[100, 100, 70], &mut |rooms| {
+        let (hop, to) = (Hop::to(RED), Mac([2, 0, 0, 0, 0, 1]));
+        let lengths = [100, 100, 70];
+        let in_place = a.roce.send_in_place(hop, to, &lengths, &mut |rooms| {
             for (room, number) in rooms.iter_mut().zip(2..) {
                 let frame = roce(1, 1, number, room.len());
                 room.copy_from_slice(&frame);

@@ -48,7 +48,7 @@ pub(super) fn request_headers<R>(
         destination: request.destination,
         ecn: request.service != Service::Ud,
     };
-    headers(&request.route, link, ends, (bth, extension))
+    headers(&request.route, link, ends, bth, extension)
 }
 
 /// Makes the headers of one packet of an answer.
@@ -67,7 +67,7 @@ pub(super) fn response_headers<R>(
         destination: response.destination,
         ecn: operation == Operation::ReadResponse,
     };
-    headers(&response.route, link, ends, (bth, extension))
+    headers(&response.route, link, ends, bth, extension)
 }
 
 /// Makes the headers of a congestion notification, which has no payload.
@@ -82,12 +82,8 @@ pub(super) fn congestion_headers(
         destination,
         ecn: false,
     };
-    headers(
-        route,
-        link,
-        ends,
-        (Cnp::bth(destination), Extension::Cnp(Cnp)),
-    )
+    let bth = Cnp::bth(destination);
+    headers(route, link, ends, bth, Extension::Cnp(Cnp))
 }
 
 /// The queue pairs of a packet, and whether routers may mark it instead of dropping it.
@@ -102,7 +98,8 @@ fn headers(
     route: &Route,
     link: &Link,
     ends: Ends,
-    (bth, extension): (Bth, Extension),
+    bth: Bth,
+    extension: Extension,
 ) -> Result<(Path, Transport), FrameError> {
     let path = path(route, link, ends)?.identified(bth.psn.get() as u16);
     let transport = Transport::new(bth, extension).ok_or(FrameError::NotAPacket)?;

@@ -119,7 +119,7 @@ impl<R: Clone> Train<R> {
         })
     }
 
-    fn begin(&mut self, arrival: &Arrival<'_, R>, (most, mtu): (u32, usize)) {
+    fn begin(&mut self, arrival: &Arrival<'_, R>, most: u32, mtu: usize) {
         (self.packets, self.most, self.mtu) = (1, most, mtu);
         self.last = Last {
             credits: arrival.credits,
@@ -181,7 +181,7 @@ impl<R: Clone> Hca<R> {
         };
         let room = room.filter(|(_, mtu)| arrival.payload.len() == mtu.bytes() as usize);
         if let Some((most, mtu)) = room {
-            train.begin(arrival, (most, mtu.bytes() as usize));
+            train.begin(arrival, most, mtu.bytes() as usize);
         }
         room.is_some()
     }

@@ -207,8 +207,8 @@ impl<R: Clone> Answer<'_, R> {
             return;
         }
         let stored = placed.map_err(Unstored::Failed).and_then(|(offset, end)| {
-            let to = (&reader.wr.sges[..], offset);
-            let moved = self.shared.scatter(self.qp.spec.pd, to, data, memory);
+            let (pd, sges) = (self.qp.spec.pd, &reader.wr.sges);
+            let moved = self.shared.scatter(pd, sges, offset, data, memory);
             moved.map(|()| end).map_err(unstored)
         });
         self.stored(stored, index);
@@ -279,8 +279,8 @@ impl<R: Clone> Answer<'_, R> {
         let reader = &self.qp.requester.queue[index];
         debug_assert_eq!(reader.length, ATOMIC_BYTES);
         let (pd, bytes) = (self.qp.spec.pd, old.to_le_bytes());
-        let to = (&reader.wr.sges[..], 0);
-        let stored = self.shared.scatter_bytes(pd, to, &bytes, memory);
+        let sges = &reader.wr.sges;
+        let stored = self.shared.scatter_bytes(pd, sges, 0, &bytes, memory);
         let end = self.psn.plus(1);
         self.stored(stored.map(|()| end).map_err(unstored), index);
     }

@@ -35,7 +35,9 @@ impl<R> Qp<R> {
         &mut self,
         path: Path,
         shared: &Shared<R>,
-        ((unit_bytes, train_bytes), now): ((u32, u32), Time),
+        unit_bytes: u32,
+        train_bytes: u32,
+        now: Time,
     ) -> Option<Cut> {
         let requester = &self.requester;
         let pending = &requester.queue[requester.cursor];

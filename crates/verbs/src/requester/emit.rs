@@ -90,8 +90,8 @@ impl<R: Clone> Qp<R> {
             let part = InlinePart::new(inline, cut.offset, cut.length);
             *payload = Payload::Inline(part);
         } else if let Payload::Memory(stretches) = payload {
-            let bytes = (cut.offset, cut.length);
-            let found = shared.gather(self.spec.pd, &wr.sges, bytes, stretches);
+            let (pd, sges) = (self.spec.pd, &wr.sges);
+            let found = shared.gather(pd, sges, cut.offset, cut.length, stretches);
             debug_assert!(
                 found.is_none() || bytes_of(stretches) == u64::from(cut.length),
                 "all of a unit's payload is found, or none"
@@ -132,7 +132,7 @@ impl<R: Clone> Qp<R> {
         if answered {
             requester.awaiting.push(cut.psn, end);
         }
-        requester.note_on_wire(end, (cut.packets, cut.ack && reliable), now);
+        requester.note_on_wire(end, cut.packets, cut.ack && reliable, now);
         if requester.sent.is_before(end) {
             requester.sent = end;
         }

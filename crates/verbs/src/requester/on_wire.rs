@@ -27,10 +27,10 @@ impl<R> Requester<R> {
 
     /// Notes a unit that goes out, up to `end`: its number of packets, and whether it asks for an acknowledgement.
     #[inline]
-    pub(super) fn note_on_wire(&mut self, end: Psn, unit: (u32, bool), now: Time) {
+    pub(super) fn note_on_wire(&mut self, end: Psn, packets: u32, asked: bool, now: Time) {
         if let Some(wire) = &mut self.wire {
             let fresh = self.sent.is_before(end);
-            wire.sent(end, unit, fresh, now);
+            wire.sent(end, packets, asked, fresh, now);
         }
     }
 

@@ -41,7 +41,7 @@ impl<R: Clone> Qp<R> {
         let route = shared.route(&self.attr.address)?;
         let mut payload = Payload::default();
         if let Payload::Memory(stretches) = &mut payload {
-            shared.gather(self.spec.pd, &wr.sges, (0, length), stretches)?;
+            shared.gather(self.spec.pd, &wr.sges, 0, length, stretches)?;
         }
         let solicited = wr.solicited;
         count(&mut shared.counters.sent, op, length);

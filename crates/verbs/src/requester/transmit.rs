@@ -223,8 +223,8 @@ impl<R: Clone> Qp<R> {
             turn.schedule.hold_up(self.id, &mut self.scheduled);
             return Ok(Step::Idle);
         }
-        let unit_bytes = (turn.unit_bytes, turn.paths.train_bytes());
-        match self.cut(path, shared, (unit_bytes, turn.now)) {
+        let train_bytes = turn.paths.train_bytes();
+        match self.cut(path, shared, turn.unit_bytes, train_bytes, turn.now) {
             Some(cut) => turn.cut = cut,
             None => return Ok(Step::Idle),
         }

@@ -148,7 +148,7 @@ impl Wire {
     }
 
     #[inline(never)]
-    pub(super) fn sent(&mut self, end: Psn, (packets, asked): (u32, bool), fresh: bool, now: Time) {
+    pub(super) fn sent(&mut self, end: Psn, packets: u32, asked: bool, fresh: bool, now: Time) {
         if asked {
             self.asked = Some(end);
             self.unasked = 0;

@@ -75,10 +75,9 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         if enclosed.is_some() {
             return Ok(enclosed);
         }
+        self.shared.scatter_bytes(pd, sges, 0, &area, self.memory)?;
         self.shared
-            .scatter_bytes(pd, (sges, 0), &area, self.memory)?;
-        self.shared
-            .scatter(pd, (sges, GRH_BYTES), self.payload, self.memory)?;
+            .scatter(pd, sges, GRH_BYTES, self.payload, self.memory)?;
         Ok(None)
     }
 

@@ -51,9 +51,8 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
             false => None,
         };
         if enclosed.is_none() {
-            let to = (&sges[..], *stored);
             self.shared
-                .scatter(pd, to, self.payload, self.memory)
+                .scatter(pd, sges, *stored, self.payload, self.memory)
                 .map_err(refusal)?;
         }
         self.shared.counters.received.bytes += end - u64::from(*stored);

@@ -135,7 +135,7 @@ fn link_window<R: Clone>(saved: &record::Mr, hca: &mut Hca<R>) -> Result<(), Res
 /// Returns the memory that a window shows, if its region can have such a window.
 fn backing<R: Clone>(region: &Mr<R>, saved: &record::Mr, rights: Access) -> Option<R> {
     let shown = region.start.checked_add(saved.base)?;
-    region.window_base((shown, saved.length), rights)?;
+    region.window_base(shown, saved.length, rights)?;
     let named = saved.start == 0 || saved.start == shown;
     named.then(|| region.region.clone()).flatten()
 }

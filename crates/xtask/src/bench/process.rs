@@ -123,7 +123,9 @@ struct Floors {
 /// Names of all ways; those that the floors print count as one.
 pub(super) fn rows() -> Vec<String> {
     let shared = PERFTEST.iter().map(|(_, name, _)| (*name).to_owned());
-    let apart = PERFTEST.iter().filter(waits_for_daemon);
+    let apart = PERFTEST
+        .iter()
+        .filter(|(cell, name, _)| waits_for_daemon(cell, name));
     let apart = apart.map(|(_, name, _)| with_pinned(name));
     let others = [one_thread::WRITE, one_thread::SEND, UCX_NAME, FLOORS];
     let mut rows: Vec<String> = Vec::new();
@@ -147,8 +149,10 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn start(only: &'a Only) -> Result<Self> {
-        let cells = PERFTEST.iter().filter(waits_for_daemon);
-        let mut of_two = cells.map(|cell| with_pinned(cell.1));
+        let cells = PERFTEST
+            .iter()
+            .filter(|(cell, name, _)| waits_for_daemon(cell, name));
+        let mut of_two = cells.map(|(_, name, _)| with_pinned(name));
         let one_thread = OneThread::compile(only)?;
         let pinned = match of_two.any(|name| only.means(&name)) || one_thread.is_meant() {
             true => Pinned::start()?,
@@ -166,21 +170,26 @@ impl<'a> Bench<'a> {
     /// Measures each way once.
     fn repeat(&self) -> Result<Vec<Told>> {
         let mut told = Vec::new();
-        for cell in PERFTEST.iter().filter(|cell| self.only.means(cell.1)) {
-            told.push(perftest(self.hosts.processes(), cell).with_context(|| cell.2)?);
+        let meant = PERFTEST.iter().filter(|(_, name, _)| self.only.means(name));
+        for &(cell, name, program) in meant {
+            let places = self.hosts.processes();
+            told.push(perftest(places, cell, name, program).with_context(|| program)?);
         }
         if let Some(pinned) = &self.pinned {
-            for cell in PERFTEST.iter().filter(waits_for_daemon) {
-                let name = with_pinned(cell.1);
+            let cells = PERFTEST
+                .iter()
+                .filter(|(cell, name, _)| waits_for_daemon(cell, name));
+            for &(cell, name, program) in cells {
+                let name = with_pinned(name);
                 if self.only.means(&name) {
-                    let told_there = perftest(pinned.places(), cell).with_context(|| cell.2)?;
-                    told.push(Told { name, ..told_there });
+                    let once = perftest(pinned.places(), cell, &name, program);
+                    told.push(once.with_context(|| program)?);
                 }
             }
             told.extend(self.one_thread.told(pinned)?);
         }
-        for cell in UCX.iter().filter(|_| self.only.means(UCX_NAME)) {
-            told.push(ucx(&self.hosts, cell).with_context(|| cell.1)?);
+        for &(cell, options) in UCX.iter().filter(|_| self.only.means(UCX_NAME)) {
+            told.push(ucx(&self.hosts, cell, options).with_context(|| options)?);
         }
         if let Some(floors) = &self.floors {
             told.extend(floors_told(floors)?);
@@ -211,8 +220,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
 }
 
 /// Whether a row measures the wait for the daemon, which is what the figure is about.
-fn waits_for_daemon((cell, name, _): &&(&str, &str, &str)) -> bool {
-    *cell == LATENCY && *name != INITIATOR
+fn waits_for_daemon(cell: &str, name: &str) -> bool {
+    cell == LATENCY && name != INITIATOR
 }
 
 fn with_pinned(name: &str) -> String {
@@ -221,7 +230,9 @@ fn with_pinned(name: &str) -> String {
 
 pub(super) fn perftest(
     places: [&dyn Place; 2],
-    &(cell, name, program): &(&str, &str, &str),
+    cell: &str,
+    name: &str,
+    program: &str,
 ) -> Result<Told> {
     let server = format!("{WITH_FILE}{program} -x 1 -F");
     let text = once(places, &server, &format!("{server} $A"))?;
@@ -245,7 +256,7 @@ pub(super) fn perftest(
 }
 
 /// Runs UCX with both sides in one network: it uses shared memory only between neighbours.
-fn ucx(hosts: &Hosts, &(cell, options): &(&str, &str)) -> Result<Told> {
+fn ucx(hosts: &Hosts, cell: &str, options: &str) -> Result<Told> {
     let [here, _] = hosts.processes();
     let client = format!("{UCX_SERVER} $A {options}");
     let text = once([here, here], UCX_SERVER, &client)?;
@@ -267,8 +278,8 @@ fn ucx(hosts: &Hosts, &(cell, options): &(&str, &str)) -> Result<Told> {
     })
 }
 
-fn once([a, b]: [&dyn Place; 2], server: &str, client: &str) -> Result<String> {
-    let client = place::run((a, server), (b, client), RUN_LIMIT)?.client;
+fn once(places: [&dyn Place; 2], server: &str, client: &str) -> Result<String> {
+    let client = place::run(places, server, client, RUN_LIMIT)?.client;
     let text = client.stdout_text();
     ensure!(client.status == 0, "status {}:\n{text}", client.status);
     Ok(text)

@@ -109,11 +109,8 @@ fn compare(
         for &(cell, program) in cells {
             for (way, pair) in ways {
                 let name = name(program, way);
-                let once = perftest(pair.places(), &(cell, "", program));
-                told.push(Told {
-                    name,
-                    ..once.with_context(|| format!("{program}, {way}"))?
-                });
+                let once = perftest(pair.places(), cell, &name, program);
+                told.push(once.with_context(|| format!("{program}, {way}"))?);
             }
         }
         step.done();

@@ -52,7 +52,7 @@ impl Ground {
         };
         let (server, client) = (place(Side::A)?, place(Side::B)?);
         let asked = format!("{program} $A");
-        let outcome = place::run((&server, program), (&client, &asked), RUN_LIMIT)?;
+        let outcome = place::run([&server, &client], program, &asked, RUN_LIMIT)?;
         let text = outcome.client.stdout_text();
         let status = outcome.client.status;
         ensure!(status == 0, "status {status}:\n{text}");

@@ -28,7 +28,10 @@ pub(super) const WORDS: &[Word] = &[
     word("hear_bells", "say take_doorbells"),
     word("Desk", "say service"),
     word("Happening", "say Event"),
-    word("Leave", "say Grant"),
+    Word {
+        unless: Some("Join"),
+        ..word("Leave", "say Grant")
+    },
     word(
         "settle",
         "say publish, finish, pin, wait_for or what it does",

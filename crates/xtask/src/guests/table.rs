@@ -183,9 +183,12 @@ pub(super) fn rows() -> Vec<Row> {
         alone: false,
         ..other(&OPEN_MPI)
     });
-    rows.extend(PINGPONGS.iter().map(|fact| client_server(fact, "-d $DEV")));
+    let with = |device: &'static str| {
+        move |&(program, options, expect): &Fact| client_server(program, options, expect, device)
+    };
+    rows.extend(PINGPONGS.iter().map(with("-d $DEV")));
     let perftest = LATENCY.iter().chain(BANDWIDTH);
-    rows.extend(perftest.map(|fact| client_server(fact, "-d $DEV -x 1 -F")));
+    rows.extend(perftest.map(with("-d $DEV -x 1 -F")));
     rows.extend(
         QPERF
             .iter()
@@ -204,7 +207,12 @@ fn other(&(name, server, client, expect): &(&str, &str, &str, &'static [&'static
     }
 }
 
-fn client_server(&(program, options, expect): &Fact, device: &str) -> Row {
+fn client_server(
+    program: &str,
+    options: &str,
+    expect: &'static [&'static str],
+    device: &str,
+) -> Row {
     let server = format!("{program} {device} {options}");
     Row {
         name: format!("{program} {options}"),

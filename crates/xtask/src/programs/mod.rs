@@ -294,17 +294,13 @@ fn check(program: &Program, places: [&dyn Place; 2]) -> Result<()> {
     check_within(PROGRAM_LIMIT, program, places)
 }
 
-fn check_within(
-    limit: Duration,
-    program: &Program,
-    [server, client]: [&dyn Place; 2],
-) -> Result<()> {
+fn check_within(limit: Duration, program: &Program, places: [&dyn Place; 2]) -> Result<()> {
     let run = if program.together {
         place::run_together
     } else {
         place::run
     };
-    let outcome = run((server, &program.server), (client, &program.client), limit)?;
+    let outcome = run(places, &program.server, &program.client, limit)?;
     let words = outcome.client.stdout_text();
     let said = || {
         format!(

@@ -11,7 +11,7 @@ use vrdma_wire::{
     Rkey, TrafficClass, Transport,
 };
 
-use super::transfer::Transfer;
+use super::transfer::{Target, Transfer};
 use super::{INTERFACE, Medium, World};
 use crate::client::LONG;
 use vrdma_lab::namespace::enter;
@@ -85,7 +85,7 @@ fn station(adapter: &str) -> Mac {
 }
 
 /// Makes one frame of each kind, and one with random bytes where the packet should begin.
-fn garbage((qpn, address, key): (u32, u64, u32)) -> Vec<Vec<u8>> {
+fn garbage(target: Target) -> Vec<Vec<u8>> {
     let plain = Forged {
         station: station("c1"),
         from: (STRANGER, STRANGERS_IP),
@@ -94,7 +94,10 @@ fn garbage((qpn, address, key): (u32, u64, u32)) -> Vec<Vec<u8>> {
         qpn: 0x12_3456,
         write: None,
     };
-    let real = Forged { qpn, ..plain };
+    let real = Forged {
+        qpn: target.qpn,
+        ..plain
+    };
     let mut cut = plain.frame();
     cut.truncate(60);
     let mut flipped = real.frame();
@@ -102,7 +105,7 @@ fn garbage((qpn, address, key): (u32, u64, u32)) -> Vec<Vec<u8>> {
     let mut frames = vec![cut, flipped];
     let replayed = Forged {
         from: (station("c0"), OUR_IP),
-        write: Some((address, key)),
+        write: Some((target.address, target.rkey)),
         ..real
     };
     let forged = [

@@ -30,6 +30,16 @@ pub(super) struct Transfer<'a> {
     done: usize,
 }
 
+/// The other end of a transfer, as requests name it.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    pub(super) qpn: u32,
+    /// Address of its writable memory.
+    pub(super) address: u64,
+    /// Key of that memory.
+    pub(super) rkey: u32,
+}
+
 impl<'a> Transfer<'a> {
     /// Begins a transfer: from now on writes are under way.
     pub(super) fn begin([client, peer]: &'a [Client; 2], terms: Terms) -> Self {
@@ -47,10 +57,14 @@ impl<'a> Transfer<'a> {
         transfer
     }
 
-    /// Returns the QPN of the other end, and the address and key of its writable memory.
-    pub(super) fn target(&self) -> (u32, u64, u32) {
+    /// Returns the other end.
+    pub(super) fn target(&self) -> Target {
         let MrReply { rkey, .. } = self.to.mr;
-        (self.peer.reply.qp_num, self.to.bytes.as_ptr() as u64, rkey)
+        Target {
+            qpn: self.peer.reply.qp_num,
+            address: self.to.bytes.as_ptr() as u64,
+            rkey,
+        }
     }
 
     /// Counts the writes that are done, with correct bytes.

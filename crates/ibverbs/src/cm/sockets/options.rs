@@ -64,7 +64,8 @@ unsafe fn number(value: *const c_void, length: libc::socklen_t) -> Result<c_int>
 /// As [`rsetsockopt`].
 unsafe fn set(
     fd: c_int,
-    (level, name): (c_int, c_int),
+    level: c_int,
+    name: c_int,
     value: *const c_void,
     length: libc::socklen_t,
 ) -> Result<()> {
@@ -111,7 +112,7 @@ pub unsafe extern "C" fn rsetsockopt(
     length: libc::socklen_t,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    errno::minus_one(unsafe { set(fd, (level, name), value, length) })
+    errno::minus_one(unsafe { set(fd, level, name, value, length) })
 }
 
 fn get(fd: c_int, level: c_int, name: c_int) -> Result<c_int> {

@@ -9,6 +9,7 @@ use vrdma_switch::PortId;
 use vrdma_wire::Gid;
 use zerocopy::{FromBytes, IntoBytes};
 
+use super::super::adapter::Connection;
 use super::super::adapters::Adapters;
 use super::super::handler::Handler;
 use super::super::holding::Held;
@@ -41,7 +42,7 @@ impl Identifier {
             adapter: self.adapter.map(|port| adapters.name_of(port)),
             claim: self.claim.as_ref().map(save_claim),
             backlog: self.listens.map(|(_, backlog)| backlog),
-            connection: self.connection.map(|(_, name)| name.0),
+            connection: self.connection.map(|connection| connection.name.0),
             link: self.link.save(),
             local: self.local.save(),
             remote: self.remote.map(|remote| remote.save()),
@@ -167,7 +168,8 @@ impl Handler<'_> {
         let port = identifier.adapter;
         let known = port.filter(|port| {
             let adapter = self.adapters.get(*port);
-            let is_free = !self.owners.connections.contains_key(&(*port, name));
+            let connection = Connection { port: *port, name };
+            let is_free = !self.owners.connections.contains_key(&connection);
             is_free
                 && adapter
                     .and_then(|adapter| adapter.cm.as_ref())
@@ -175,9 +177,10 @@ impl Handler<'_> {
         });
         if let Some(port) = known {
             let owner = self.owner(id);
-            self.owners.connections.insert((port, name), owner);
+            let connection = Connection { port, name };
+            self.owners.connections.insert(connection, owner);
             if let Ok(identifier) = self.client.get(id) {
-                identifier.connection = Some((port, name));
+                identifier.connection = Some(connection);
             }
             return;
         }

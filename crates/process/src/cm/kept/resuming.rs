@@ -14,6 +14,7 @@ use vrdma_switch::PortId;
 use vrdma_wire::{Gid, Qkey, Qpn};
 use zerocopy::FromBytes;
 
+use super::super::adapter::Connection;
 use super::super::client::{Client, ClientId};
 use super::super::identifier::Identifier;
 use super::super::offering::Offered;
@@ -266,7 +267,7 @@ impl Resuming<'_> {
             };
             let names: Vec<CommId> = cm.names().collect();
             for name in names {
-                if !owners.contains_key(&(port, name)) {
+                if !owners.contains_key(&Connection { port, name }) {
                     cm.release(name, self.now);
                 }
             }

@@ -9,7 +9,7 @@ use vrdma_provider::daemon::Answer;
 use vrdma_switch::PortId;
 use zerocopy::IntoBytes;
 
-use super::super::adapter::AdapterSpec;
+use super::super::adapter::{AdapterSpec, Connection};
 use super::super::adapters::Adapters;
 use super::super::changes::Item;
 use super::super::client::{Client, ClientId};
@@ -126,7 +126,7 @@ fn record_adapters(
                 saved,
             };
             if !recorder.put(key, &record) {
-                let owner = owners.connections.get(&(port, name));
+                let owner = owners.connections.get(&Connection { port, name });
                 losers.extend(owner.map(|owner| owner.client));
             }
         }

@@ -92,7 +92,8 @@ impl Device {
     pub(super) fn publish(
         &mut self,
         queue: usize,
-        (habit, urgent): (Habit, bool),
+        habit: Habit,
+        urgent: bool,
         shared: &mut Shared,
     ) -> bool {
         let step = match self.publishing {

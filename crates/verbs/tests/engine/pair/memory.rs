@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use vrdma_verbs::memory::{CopyFault, Fault};
+use vrdma_verbs::memory::{CopyFault, Fault, Spot};
 
 /// A buffer by index.
 pub(crate) type Region = usize;
@@ -84,24 +84,24 @@ impl vrdma_verbs::memory::Memory for Memory {
 
     fn copy(
         &self,
-        to: (&Region, u64),
+        to: Spot<'_, Region>,
         source: &Self,
-        from: (&Region, u64),
+        from: Spot<'_, Region>,
         length: u64,
     ) -> Result<(), CopyFault> {
         let mut bytes = vec![0; length as usize];
         source
-            .read(from.0, from.1, &mut bytes)
+            .read(from.region, from.offset, &mut bytes)
             .map_err(CopyFault::source)?;
-        self.write(to.0, to.1, &bytes)
+        self.write(to.region, to.offset, &bytes)
             .map_err(CopyFault::destination)
     }
 
     fn copy_non_temporal(
         &self,
-        to: (&Region, u64),
+        to: Spot<'_, Region>,
         source: &Self,
-        from: (&Region, u64),
+        from: Spot<'_, Region>,
         length: u64,
     ) -> Result<(), CopyFault> {
         self.non_temporal.update(|bytes| bytes + length);

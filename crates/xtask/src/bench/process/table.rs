@@ -33,11 +33,11 @@ pub(in crate::bench) fn lines(told: &[Told]) -> Vec<Line> {
     names.sort_by_key(|(cell, _)| cells.iter().position(|known| known == cell));
     names
         .into_iter()
-        .filter_map(|name| line(told, name))
+        .filter_map(|(cell, name)| line(told, cell, name))
         .collect()
 }
 
-fn line(told: &[Told], (cell, name): (&str, &str)) -> Option<Line> {
+fn line(told: &[Told], cell: &str, name: &str) -> Option<Line> {
     let runs = told
         .iter()
         .filter(|one| one.cell == cell && one.name == name);

@@ -96,8 +96,8 @@ pub(super) struct Contender<'a> {
 
 impl Contender<'_> {
     pub(super) fn all(&self) -> Vec<Figures> {
-        let mut figures: Vec<Figures> = CELLS.iter().map(|cell| self.cell(cell)).collect();
-        figures.extend(TCP.iter().map(|tcp| self.tcp(tcp)));
+        let mut figures = self.cells();
+        figures.extend(TCP.iter().map(|&(title, measure)| self.tcp(title, measure)));
         if !self.daemons.is_empty() {
             figures.push(self.daemons_time());
         }
@@ -106,20 +106,31 @@ impl Contender<'_> {
 
     /// The figures of processes. Their TCP is that of the hosts, without any guest or daemon.
     pub(super) fn processes(&self, hosts_too: bool) -> Vec<Figures> {
-        let mut figures: Vec<Figures> = CELLS.iter().map(|cell| self.cell(cell)).collect();
+        let mut figures = self.cells();
         figures.push(self.daemons_time());
         if hosts_too {
-            figures.extend(TCP.iter().map(|tcp| self.host_tcp(tcp)));
+            let tcp = TCP.iter();
+            figures.extend(tcp.map(|&(title, measure)| self.host_tcp(title, measure)));
         }
         figures
     }
 
     /// The rates that pass through a wire that loses frames.
     pub(super) fn goodput(&self) -> Vec<Figures> {
-        vec![self.cell(&CELLS[GOODPUT]), self.tcp(&TCP[1])]
+        let (title, measure, program) = CELLS[GOODPUT];
+        let cell = self.cell(title, measure, program);
+        let (title, measure) = TCP[1];
+        vec![cell, self.tcp(title, measure)]
     }
 
-    fn cell(&self, &(title, measure, program): &(&str, Measure, &str)) -> Figures {
+    fn cells(&self) -> Vec<Figures> {
+        let cells = CELLS.iter();
+        cells
+            .map(|&(title, measure, program)| self.cell(title, measure, program))
+            .collect()
+    }
+
+    fn cell(&self, title: &str, measure: Measure, program: &str) -> Figures {
         let server = format!("{program} -x 1 -F");
         let client = format!("{server} $A");
         self.figures(self.name.to_owned(), title, measure.unit(), || {
@@ -127,7 +138,7 @@ impl Contender<'_> {
         })
     }
 
-    fn tcp(&self, &(title, measure): &(&str, Measure)) -> Figures {
+    fn tcp(&self, title: &str, measure: Measure) -> Figures {
         let name = format!("TCP in {} guests", self.name);
         self.figures(name, title, measure.unit(), || {
             let output = self.once(qperf::SERVER, qperf::client(measure))?;
@@ -160,7 +171,7 @@ impl Contender<'_> {
     }
 
     /// TCP of the hosts' own kernels over the same veth pair.
-    fn host_tcp(&self, &(title, measure): &(&str, Measure)) -> Figures {
+    fn host_tcp(&self, title: &str, measure: Measure) -> Figures {
         self.figures("TCP of the hosts".to_owned(), title, measure.unit(), || {
             Ok(host_qperf(self.wire, qperf::client(measure))?.value)
         })
@@ -183,8 +194,7 @@ impl Contender<'_> {
     }
 
     fn once(&self, server: &str, client: &str) -> Result<String> {
-        let [a, b] = self.places;
-        let client = place::run((a, server), (b, client), RUN_LIMIT)?.client;
+        let client = place::run(self.places, server, client, RUN_LIMIT)?.client;
         let text = client.stdout_text();
         ensure!(
             client.status == 0,

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use super::Datagrams;
 use super::header::Address;
-use super::peers::PeerHandle;
+use super::peers::{PeerHandle, RemoteQp};
 use super::pieces::{Pieces, piece};
 use crate::abi::AhAttr;
 use crate::address::ibv_create_ah;
@@ -40,7 +40,7 @@ struct Arrived {
     status: c_int,
     id: *mut abi::Id,
     handle: AhAttr,
-    queue_pair: (u32, u32),
+    queue_pair: RemoteQp,
 }
 
 fn check(outcome: c_int) -> Result<()> {
@@ -63,7 +63,10 @@ unsafe fn hear(channel: *mut abi::EventChannel) -> Result<Arrived> {
             status: (*event).status,
             id: (*event).id,
             handle: said.ah_attr,
-            queue_pair: (said.qp_num, said.qkey),
+            queue_pair: RemoteQp {
+                qpn: said.qp_num,
+                qkey: said.qkey,
+            },
         };
         rdma_ack_cm_event(event);
         Ok(heard)

@@ -25,13 +25,21 @@ const FRESH: Duration = Duration::from_secs(5);
 /// Time after an answer in which the peer is not asked for again, whatever strangers send.
 const REST: Duration = Duration::from_millis(100);
 
+/// The queue pair of a peer.
+#[derive(Clone, Copy)]
+pub(super) struct RemoteQp {
+    /// Its number.
+    pub(super) qpn: u32,
+    /// The Q_Key of datagrams to it.
+    pub(super) qkey: u32,
+}
+
 /// How a peer is reached.
 pub(super) struct PeerHandle {
     handle: *mut Ah,
     /// The socket's station that reaches it.
     pub(super) station: usize,
-    pub(super) qpn: u32,
-    pub(super) qkey: u32,
+    pub(super) queue_pair: RemoteQp,
     /// The peer's real address, if it is called by the loopback address.
     pub(super) at: Address,
     /// The socket's own address on the way.
@@ -47,15 +55,14 @@ impl PeerHandle {
     pub(super) unsafe fn new(
         handle: *mut Ah,
         station: usize,
-        (qpn, qkey): (u32, u32),
+        queue_pair: RemoteQp,
         at: Address,
         own: [u8; 16],
     ) -> Self {
         Self {
             handle,
             station,
-            qpn,
-            qkey,
+            queue_pair,
             at,
             own,
         }
@@ -166,7 +173,10 @@ impl Peers {
         let Some(peer) = self.all.get_mut(from) else {
             return true;
         };
-        let same = peer.way.as_ref().is_none_or(|way| way.qpn == qpn);
+        let same = peer
+            .way
+            .as_ref()
+            .is_none_or(|way| way.queue_pair.qpn == qpn);
         if !same && !peer.doubted {
             peer.doubted = true;
             self.doubted.push(*from);

@@ -264,8 +264,8 @@ impl Station {
         request.wr = Kind {
             ud: Ud {
                 ah: way.handle(),
-                remote_qpn: way.qpn,
-                remote_qkey: way.qkey,
+                remote_qpn: way.queue_pair.qpn,
+                remote_qkey: way.queue_pair.qkey,
             },
         };
         let mut bad = core::ptr::null_mut();
