@@ -95,123 +95,145 @@ fn group() -> Value {
     json!({ "name": "blue", "vlan": 10, "origin": "config", "adapters": ["vm1"] })
 }
 
-#[test]
-fn each_command_asks_for_what_it_is() {
-    let (name, nothing) = ("vm1", Value::Null);
-    let cases: &[(&[&str], &str, Value)] = &[
-        (
-            &["portgroup", "add", "blue"],
-            r#"POST /v1/portgroups {"name":"blue"}"#,
-            group(),
-        ),
-        (
-            &["portgroup", "add", "blue", "--vlan", "10"],
-            r#"POST /v1/portgroups {"name":"blue","vlan":10}"#,
-            group(),
-        ),
-        (
-            &["portgroup", "list"],
-            "GET /v1/portgroups",
-            json!([group()]),
-        ),
-        (
-            &["portgroup", "remove", "blue"],
-            "DELETE /v1/portgroups/blue",
-            nothing.clone(),
-        ),
-        (
-            &["adapter", "add", name, "--portgroup", "blue"],
-            r#"POST /v1/adapters {"name":"vm1","portgroup":"blue","doorbells":"mapped","kind":"vm"}"#,
-            adapter(),
-        ),
-        (
-            &[
-                "adapter",
-                "add",
-                name,
-                "--portgroup",
-                "blue",
-                "--mac",
-                "52:54:00:00:00:0A",
-                "--doorbells",
-                "trapped",
-            ],
-            r#"POST /v1/adapters {"name":"vm1","portgroup":"blue","mac":"52:54:00:00:00:0a","doorbells":"trapped","kind":"vm"}"#,
-            adapter(),
-        ),
-        (&["adapter", "list"], "GET /v1/adapters", json!([adapter()])),
-        (
-            &["adapter", "show", name],
-            "GET /v1/adapters/vm1",
-            adapter(),
-        ),
-        (
-            &["adapter", "remove", name],
-            "DELETE /v1/adapters/vm1",
-            nothing,
-        ),
-        (
-            &["adapter", "qemu-args", name],
-            "GET /v1/adapters/vm1",
-            adapter(),
-        ),
-        (
-            &["adapter", "libvirt-xml", name],
-            "GET /v1/adapters/vm1",
-            adapter(),
-        ),
-        (&["stats"], "GET /v1/stats, GET /v1/users", json!([])),
-        (
-            &["portgroup", "add", "blue", "--vni", "5000"],
-            r#"POST /v1/portgroups {"name":"blue","vni":5000}"#,
-            group(),
-        ),
-        (
-            &["uplink", "add", "up0", "--listen", "192.0.2.1"],
-            r#"POST /v1/uplinks {"name":"up0","kind":"tunnel","listen":"192.0.2.1:4789"}"#,
-            uplink(),
-        ),
-        (
-            &[
-                "uplink",
-                "add",
-                "up0",
-                "--interface",
-                "eth1",
-                "--faults",
-                "loss=1%",
-            ],
-            r#"POST /v1/uplinks {"name":"up0","kind":"raw","interface":"eth1","faults":"loss=1%"}"#,
-            uplink(),
-        ),
-        (&["uplink", "list"], "GET /v1/uplinks", json!([uplink()])),
-        (&["uplink", "show", "up0"], "GET /v1/uplinks/up0", uplink()),
-        (
-            &["uplink", "remove", "up0"],
-            "DELETE /v1/uplinks/up0",
-            Value::Null,
-        ),
-        (
-            &["peer", "add", "192.0.2.2", "--uplink", "up0"],
-            r#"POST /v1/peers {"uplink":"up0","address":"192.0.2.2:4789"}"#,
-            json!({ "uplink": "up0", "address": "192.0.2.2:4789", "origin": "runtime" }),
-        ),
-        (&["peer", "list"], "GET /v1/peers", json!([])),
-        (
-            &["peer", "remove", "2001:db8::2", "--uplink", "up0"],
-            "DELETE /v1/uplinks/up0/peers/[2001:db8::2]:4789",
-            Value::Null,
-        ),
-    ];
-    for (arguments, request, answer) in cases {
-        let (output, asked) = Daemon::answering(200, answer).run(arguments);
-        assert!(
-            output.status.success(),
-            "{arguments:?}: {}",
-            stderr(&output)
-        );
-        assert_eq!(asked, *request, "{arguments:?}");
+/// A command line, the requests that it makes, and the daemon's answer to them.
+struct Case {
+    command: &'static str,
+    request: &'static str,
+    answer: Value,
+}
+
+/// Runs commands, which make these requests and succeed with the daemon's answer.
+fn run_all(cases: impl IntoIterator<Item = Case>) {
+    for case in cases {
+        let command = case.command;
+        let arguments: Vec<&str> = command.split(' ').collect();
+        let (output, asked) = Daemon::answering(200, case.answer).run(&arguments);
+        assert!(output.status.success(), "{command}: {}", stderr(&output));
+        assert_eq!(asked, case.request, "{command}");
     }
+}
+
+#[test]
+fn commands_on_port_groups_ask_for_what_they_are() {
+    run_all([
+        Case {
+            command: "portgroup add blue",
+            request: r#"POST /v1/portgroups {"name":"blue"}"#,
+            answer: group(),
+        },
+        Case {
+            command: "portgroup add blue --vlan 10",
+            request: r#"POST /v1/portgroups {"name":"blue","vlan":10}"#,
+            answer: group(),
+        },
+        Case {
+            command: "portgroup add blue --vni 5000",
+            request: r#"POST /v1/portgroups {"name":"blue","vni":5000}"#,
+            answer: group(),
+        },
+        Case {
+            command: "portgroup list",
+            request: "GET /v1/portgroups",
+            answer: json!([group()]),
+        },
+        Case {
+            command: "portgroup remove blue",
+            request: "DELETE /v1/portgroups/blue",
+            answer: Value::Null,
+        },
+    ]);
+}
+
+#[test]
+fn commands_on_adapters_ask_for_what_they_are() {
+    run_all([
+        Case {
+            command: "adapter add vm1 --portgroup blue",
+            request: r#"POST /v1/adapters {"name":"vm1","portgroup":"blue","doorbells":"mapped","kind":"vm"}"#,
+            answer: adapter(),
+        },
+        Case {
+            command: "adapter add vm1 --portgroup blue --mac 52:54:00:00:00:0A --doorbells trapped",
+            request: r#"POST /v1/adapters {"name":"vm1","portgroup":"blue","mac":"52:54:00:00:00:0a","doorbells":"trapped","kind":"vm"}"#,
+            answer: adapter(),
+        },
+        Case {
+            command: "adapter list",
+            request: "GET /v1/adapters",
+            answer: json!([adapter()]),
+        },
+        Case {
+            command: "adapter show vm1",
+            request: "GET /v1/adapters/vm1",
+            answer: adapter(),
+        },
+        Case {
+            command: "adapter remove vm1",
+            request: "DELETE /v1/adapters/vm1",
+            answer: Value::Null,
+        },
+        Case {
+            command: "adapter qemu-args vm1",
+            request: "GET /v1/adapters/vm1",
+            answer: adapter(),
+        },
+        Case {
+            command: "adapter libvirt-xml vm1",
+            request: "GET /v1/adapters/vm1",
+            answer: adapter(),
+        },
+        Case {
+            command: "stats",
+            request: "GET /v1/stats, GET /v1/users",
+            answer: json!([]),
+        },
+    ]);
+}
+
+#[test]
+fn commands_on_uplinks_and_peers_ask_for_what_they_are() {
+    run_all([
+        Case {
+            command: "uplink add up0 --listen 192.0.2.1",
+            request: r#"POST /v1/uplinks {"name":"up0","kind":"tunnel","listen":"192.0.2.1:4789"}"#,
+            answer: uplink(),
+        },
+        Case {
+            command: "uplink add up0 --interface eth1 --faults loss=1%",
+            request: r#"POST /v1/uplinks {"name":"up0","kind":"raw","interface":"eth1","faults":"loss=1%"}"#,
+            answer: uplink(),
+        },
+        Case {
+            command: "uplink list",
+            request: "GET /v1/uplinks",
+            answer: json!([uplink()]),
+        },
+        Case {
+            command: "uplink show up0",
+            request: "GET /v1/uplinks/up0",
+            answer: uplink(),
+        },
+        Case {
+            command: "uplink remove up0",
+            request: "DELETE /v1/uplinks/up0",
+            answer: Value::Null,
+        },
+        Case {
+            command: "peer add 192.0.2.2 --uplink up0",
+            request: r#"POST /v1/peers {"uplink":"up0","address":"192.0.2.2:4789"}"#,
+            answer: json!({ "uplink": "up0", "address": "192.0.2.2:4789", "origin": "runtime" }),
+        },
+        Case {
+            command: "peer list",
+            request: "GET /v1/peers",
+            answer: json!([]),
+        },
+        Case {
+            command: "peer remove 2001:db8::2 --uplink up0",
+            request: "DELETE /v1/uplinks/up0/peers/[2001:db8::2]:4789",
+            answer: Value::Null,
+        },
+    ]);
 }
 
 #[test]

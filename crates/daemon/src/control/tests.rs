@@ -6,6 +6,7 @@ mod limits;
 mod migration;
 mod people;
 mod reading;
+mod refusals;
 mod stage;
 
 use std::io::Write;
@@ -88,133 +89,6 @@ fn status_and_stats_list_every_adapter() {
     assert_eq!(
         daemon.ask("GET", "/v1/adapters/vm2/stats", "").1["name"],
         "vm2"
-    );
-}
-
-#[test]
-fn wrong_requests_get_one_sentence() {
-    let daemon = with_blue();
-    daemon.post("/v1/adapters", &json!({"name": "vm1", "portgroup": "blue"}));
-    let cases: &[(&str, &str, &str, u16, &str)] = &[
-        (
-            "POST",
-            "/v1/portgroups",
-            r#"{"name":"blue"}"#,
-            409,
-            "there is a port group \"blue\" already",
-        ),
-        (
-            "POST",
-            "/v1/portgroups",
-            r#"{"name":"a","vlan":5000}"#,
-            400,
-            "5000 is not a VLAN",
-        ),
-        (
-            "POST",
-            "/v1/portgroups",
-            r#"{"name":"a","vlan":10}"#,
-            409,
-            "VLAN 10 belongs to the port group \"blue\"",
-        ),
-        (
-            "POST",
-            "/v1/portgroups",
-            r#"{"name":"a","colour":1}"#,
-            400,
-            "unknown field `colour`",
-        ),
-        (
-            "POST",
-            "/v1/portgroups",
-            "{",
-            400,
-            "the request is wrong: EOF",
-        ),
-        (
-            "POST",
-            "/v1/portgroups",
-            "",
-            400,
-            "the request is wrong: EOF",
-        ),
-        (
-            "POST",
-            "/v1/adapters",
-            r#"{"name":"vm1","portgroup":"blue"}"#,
-            409,
-            "there is an adapter \"vm1\" already",
-        ),
-        (
-            "POST",
-            "/v1/adapters",
-            r#"{"name":"a","portgroup":"red"}"#,
-            404,
-            "there is no port group \"red\"",
-        ),
-        (
-            "POST",
-            "/v1/adapters",
-            r#"{"name":"../a","portgroup":"blue"}"#,
-            400,
-            "is not a name",
-        ),
-        (
-            "POST",
-            "/v1/adapters",
-            r#"{"name":"a","portgroup":"blue","mac":"x"}"#,
-            400,
-            "is not a MAC address",
-        ),
-        (
-            "GET",
-            "/v1/adapters/vm9",
-            "",
-            404,
-            "there is no adapter \"vm9\"",
-        ),
-        (
-            "GET",
-            "/v1/adapters/vm9/stats",
-            "",
-            404,
-            "there is no adapter \"vm9\"",
-        ),
-        (
-            "DELETE",
-            "/v1/adapters/vm9",
-            "",
-            404,
-            "there is no adapter \"vm9\"",
-        ),
-        ("DELETE", "/v1/adapters/%00", "", 400, "is not a name"),
-        (
-            "DELETE",
-            "/v1/portgroups/red",
-            "",
-            404,
-            "there is no port group \"red\"",
-        ),
-        ("GET", "/", "", 404, "there is no such path"),
-        ("PUT", "/v1/stats", "", 405, "does not take this method"),
-    ];
-    for (method, path, body, status, sentence) in cases {
-        let answer = daemon.refused(method, path, body);
-        assert_eq!(answer.0, *status, "{method} {path} {body}: {}", answer.1);
-        assert!(
-            answer.1.contains(sentence),
-            "{method} {path} {body}: {}",
-            answer.1
-        );
-    }
-    assert_eq!(
-        daemon
-            .ask("GET", "/v1/adapters", "")
-            .1
-            .as_array()
-            .unwrap()
-            .len(),
-        1
     );
 }
 

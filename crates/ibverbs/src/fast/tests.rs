@@ -1,5 +1,6 @@
 //! Requests that the library carries out itself, and requests that it leaves to the daemon.
 
+mod delegated;
 mod order;
 
 use core::ffi::c_int;
@@ -12,9 +13,7 @@ use vrdma_provider::message::qp_type::RC;
 
 use super::*;
 use crate::abi;
-use crate::channel::ibv_create_comp_channel;
-use crate::cq::{ibv_create_cq, poll_cq};
-use crate::cq_ex::create_cq_ex;
+use crate::cq::poll_cq;
 use crate::fake_daemon::TestDevice;
 use crate::fake_daemon::objects::TestQp;
 use crate::request::INLINE;
@@ -116,7 +115,6 @@ impl Scene {
 }
 
 /// A signalled request to the peer's region.
-#[derive(Clone)]
 struct Request {
     operation: c_uint,
     flags: c_uint,
@@ -234,111 +232,10 @@ fn registered(scene: &Scene, pd: *mut abi::Pd, access: u32) -> abi::Sge {
 }
 
 #[test]
-fn whatever_is_not_plain_is_the_daemon_s() {
-    let scene = Scene::new();
-    let (write, read) = (opcode::RDMA_WRITE, opcode::RDMA_READ);
-    let sge = scene.sge(0, 16);
-    let constant = registered(&scene, scene.pd, 0);
-    let foreign = registered(&scene, scene.device.pd(), LOCAL_WRITE);
-    let plain = Request::new(write, &[sge]);
-    let unknown = abi::Sge { lkey: 1, ..sge };
-    let at = |to| Request {
-        to,
-        ..plain.clone()
-    };
-    let end = START + LENGTH;
-    for (what, rights, request) in [
-        ("a send", REMOTE_WRITE, Request::new(opcode::SEND, &[sge])),
-        (
-            "immediate data",
-            REMOTE_WRITE,
-            Request::new(opcode::RDMA_WRITE_WITH_IMM, &[sge]),
-        ),
-        ("no right to write", REMOTE_READ, plain.clone()),
-        ("no right to read", REMOTE_WRITE, Request::new(read, &[sge])),
-        ("nothing", REMOTE_WRITE, Request::new(write, &[])),
-        (
-            "an unknown key",
-            REMOTE_WRITE,
-            Request::new(write, &[unknown]),
-        ),
-        (
-            "another domain",
-            REMOTE_WRITE,
-            Request::new(write, &[foreign]),
-        ),
-        (
-            "an inline read",
-            REMOTE_READ,
-            Request {
-                flags: SIGNALED | INLINE,
-                ..Request::new(read, &[sge])
-            },
-        ),
-        (
-            "into a constant",
-            REMOTE_READ,
-            Request::new(read, &[constant]),
-        ),
-        ("before the region", REMOTE_WRITE, at(START - 1)),
-        ("beyond the region", REMOTE_WRITE, at(end - 15)),
-        ("beyond all addresses", REMOTE_WRITE, at(u64::MAX - 3)),
-    ] {
-        let mut qp = scene.qp();
-        scene.grant(rights);
-        request.post(&qp);
-        assert_eq!(qp.carry_out(), 1, "{what}");
-        assert!(poll(&qp).is_none(), "{what}");
-        assert!(!scene.page.is_busy(INDEX), "{what}");
-    }
-    let fits = at(end - 16);
-    let mut qp = scene.qp();
-    scene.grant(REMOTE_WRITE);
-    fits.post(&qp);
-    assert_eq!(qp.carry_out(), 0);
-}
-
-#[test]
 fn a_constant_may_be_written_to_the_peer() {
     let scene = Scene::new();
     scene.grant(REMOTE_WRITE);
     let mut qp = scene.qp();
     Request::new(opcode::RDMA_WRITE, &[registered(&scene, scene.pd, 0)]).post(&qp);
     assert_eq!((qp.carry_out(), scene.peers(0, 16)), (0, vec![1; 16]));
-}
-
-/// Only the daemon can notify, and the time stamps are of its clock.
-#[test]
-fn queues_with_a_channel_or_time_stamps_are_the_daemon_s() {
-    let scene = Scene::new();
-    let context = scene.device.context();
-    // SAFETY: an open context; numbers and pointers, for which zero is none.
-    let queues = unsafe {
-        let channel = ibv_create_comp_channel(context);
-        let mut init: abi::CqInitAttrEx = core::mem::zeroed();
-        init.cqe = 4;
-        [
-            ibv_create_cq(context, 4, null_mut(), channel, 0),
-            create_cq_ex(context, &raw mut init).cast(),
-        ]
-    };
-    for cq in queues {
-        scene.grant(REMOTE_WRITE);
-        let mut qp = scene.qp();
-        // SAFETY: it is there.
-        unsafe { (*qp.qp).send_cq = cq };
-        Request::new(opcode::RDMA_WRITE, &[scene.sge(0, 4)]).post(&qp);
-        assert_eq!(qp.carry_out(), 1);
-    }
-}
-
-#[test]
-fn a_queue_pair_that_is_not_ready_to_send_is_the_daemon_s() {
-    let scene = Scene::new();
-    for state in RTS..=6 {
-        scene.grant(REMOTE_WRITE);
-        let mut qp = scene.device.qp(scene.pd, RC, state);
-        Request::new(opcode::RDMA_WRITE, &[scene.sge(0, 4)]).post(&qp);
-        assert_eq!(qp.carry_out(), u32::from(state != RTS), "{state}");
-    }
 }

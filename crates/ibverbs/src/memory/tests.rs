@@ -130,84 +130,95 @@ fn a_region_ends_when_the_daemon_says_so() {
     assert_eq!(scene.device.daemon().asked::<DeregMr>().len(), 4);
 }
 
-/// The arguments of `ibv_rereg_mr`, and the region afterwards.
+/// The address of the region before a change, and its access rights.
+const IOVA: u64 = 0x7000;
+const BEFORE: u32 = LOCAL_WRITE | MW_BIND;
+
+/// Arguments of `ibv_rereg_mr`, and the region afterwards.
 struct Change {
     flags: c_int,
     access: u32,
     /// Whether it is the second half of the memory instead of the first.
     moved: bool,
-    /// The region's own address, or [`IOVA`], or 0.
-    iova: u64,
-    wanted: u32,
+    /// Where its addresses begin, if not at those of the memory.
+    iova: Option<u64>,
+    rights: u32,
 }
 
-/// The address of the region before.
-const IOVA: u64 = 0x7000;
+const CHANGES: &[Change] = &[
+    Change {
+        flags: CHANGE_ACCESS,
+        access: REMOTE_READ,
+        moved: false,
+        iova: Some(IOVA),
+        rights: REMOTE_READ,
+    },
+    Change {
+        flags: CHANGE_DOMAIN,
+        access: REMOTE_READ,
+        moved: false,
+        iova: Some(IOVA),
+        rights: BEFORE,
+    },
+    Change {
+        flags: CHANGE_MEMORY,
+        access: REMOTE_READ,
+        moved: true,
+        iova: None,
+        rights: BEFORE,
+    },
+    Change {
+        flags: CHANGE_MEMORY | CHANGE_ACCESS,
+        access: REMOTE_READ,
+        moved: true,
+        iova: None,
+        rights: REMOTE_READ,
+    },
+    Change {
+        flags: CHANGE_ACCESS,
+        access: ZERO_BASED,
+        moved: false,
+        iova: Some(0),
+        rights: ZERO_BASED,
+    },
+    Change {
+        flags: CHANGE_MEMORY | CHANGE_ACCESS,
+        access: ZERO_BASED,
+        moved: true,
+        iova: Some(0),
+        rights: ZERO_BASED,
+    },
+];
 
 #[test]
 fn a_region_is_changed_as_far_as_the_flags_say() {
     let scene = Scene::new();
-    let half = scene.address() + 4096;
     let other = scene.device.pd();
-    let before = LOCAL_WRITE | MW_BIND;
-    let now = REMOTE_READ;
-    let change = |flags, access, moved, iova, wanted| Change {
-        flags,
-        access,
-        moved,
-        iova,
-        wanted,
-    };
-    for Change {
-        flags,
-        access,
-        moved,
-        iova,
-        wanted,
-    } in [
-        change(CHANGE_ACCESS, now, false, IOVA, now),
-        change(CHANGE_DOMAIN, now, false, IOVA, before),
-        change(CHANGE_MEMORY, now, true, half, before),
-        change(CHANGE_MEMORY | CHANGE_ACCESS, now, true, half, now),
-        change(CHANGE_ACCESS, ZERO_BASED, false, 0, ZERO_BASED),
-        change(
-            CHANGE_MEMORY | CHANGE_ACCESS,
-            ZERO_BASED,
-            true,
-            0,
-            ZERO_BASED,
-        ),
-    ] {
+    for change in CHANGES {
+        let (flags, access) = (change.flags, change.access);
         let what = format!("flags {flags} access {access}");
-        let mr = scene.register(IOVA, before);
+        let mr = scene.register(IOVA, BEFORE);
+        let half = scene.address() + 4096;
         let outcome = {
             let start = half as *mut c_void;
             // SAFETY: a region and a domain of the device.
             unsafe { ibv_rereg_mr(mr, flags, other, start, 100, access as c_int) }
         };
         assert_eq!(outcome, 0, "{what}");
-        // SAFETY: the region is there.
-        let (mr, domains) = unsafe { (&*mr, [(*scene.pd).handle, (*other).handle]) };
+        let changes_domain = flags & CHANGE_DOMAIN != 0;
+        let domain = if changes_domain { other } else { scene.pd };
+        // SAFETY: the region and the domain are there.
+        let (mr, pd) = unsafe { (&*mr, (*domain).handle) };
+        let to = if change.moved { half } else { scene.address() };
+        let length = if change.moved { 100 } else { 4096 };
+        let iova = change.iova.unwrap_or(to);
         let asked: ReregMr = scene.device.last();
-        let to = if moved { half } else { scene.address() };
-        let length = if moved { 100 } else { 4096 };
-        let domain = usize::from(flags & CHANGE_DOMAIN != 0);
-        assert_eq!(
-            (asked.mr, asked.wanted.pd),
-            (mr.handle, domains[domain]),
-            "{what}"
-        );
-        let (request, told) = (asked.wanted, (to, length, iova, wanted));
-        assert_eq!(
-            (
-                request.address,
-                request.length,
-                request.iova,
-                request.access
-            ),
-            told,
-            "{what}"
-        );
+        let request = asked.wanted;
+        assert_eq!((asked.mr, request.pd), (mr.handle, pd), "{what}");
+        let place = (request.address, request.length);
+        assert_eq!(place, (to, length), "{what}");
+        let meaning = (request.iova, request.access);
+        assert_eq!(meaning, (iova, change.rights), "{what}");
         assert_eq!((mr.addr as u64, mr.length as u64), (to, length), "{what}");
         assert_eq!(located(&scene.device, mr.lkey, iova), Some(to), "{what}");
     }

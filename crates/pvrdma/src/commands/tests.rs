@@ -5,7 +5,7 @@ mod queue_pairs;
 mod queues;
 
 use vrdma_wire::Mtu;
-use zerocopy::IntoBytes;
+use zerocopy::{Immutable, IntoBytes};
 
 use crate::abi::command::{ACK, Command, HEADER_BYTES, RESPONSE_BYTES};
 use crate::abi::register::Vector;
@@ -39,6 +39,26 @@ fn create_pd(guest: &mut Guest, owner: u32) -> u32 {
         .ask::<_, Created>(Command::CreatePd, &context(owner))
         .handle
         .get()
+}
+
+/// A request that is refused because of one fault.
+struct Refusal<T> {
+    what: &'static str,
+    /// The change that makes a good request a bad one.
+    spoil: fn(&mut T),
+    errno: u32,
+}
+
+#[track_caller]
+fn assert_refused<T>(guest: &mut Guest, command: Command, good: T, cases: &[Refusal<T>])
+where
+    T: Copy + IntoBytes + Immutable,
+{
+    for Refusal { what, spoil, errno } in cases {
+        let mut request = good;
+        spoil(&mut request);
+        assert_eq!(guest.execute(command, &request), *errno, "{what}");
+    }
 }
 
 #[test]

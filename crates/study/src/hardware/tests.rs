@@ -1,5 +1,7 @@
 //! A simulated machine: files as sysfs has them, and a kernel that responds to writes as Linux does.
 
+mod obstacles;
+
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
@@ -232,115 +234,6 @@ fn a_failed_loan_leaves_everything_as_it_was() {
     assert_eq!(
         scene.read(&format!("sys/bus/pci/devices/{CARD}/sriov_numvfs")),
         "0"
-    );
-}
-
-#[test]
-fn a_card_in_use_is_not_taken() {
-    let scene = Scene::new();
-    file(
-        scene.root(),
-        "proc/net/route",
-        "Iface Destination\neth0 0000A8C0\neth0 00000000\neth1 0000A8C0\n",
-    );
-    let told = scene.says(Transport::Passthrough);
-    assert!(
-        told.contains("eth0 of 0000:01:00.0 carries the default route"),
-        "{told}"
-    );
-    assert!(
-        told.contains("eth1 of 0000:02:00.0 carries routes"),
-        "{told}"
-    );
-    let told = scene.says(Transport::Sriov);
-    assert!(told.contains("carries the default route"), "{told}");
-    assert!(scene.hardware().lend(Transport::Sriov).is_err());
-    assert_eq!(scene.driver(CARD).as_deref(), Some("mlx5_core"));
-}
-
-#[test]
-fn each_obstacle_is_named_in_its_turn() {
-    let scene = Scene::new();
-    let card = format!("sys/bus/pci/devices/{CARD}");
-    assert_eq!(scene.says(Transport::Sriov), "");
-    file(scene.root(), &format!("{card}/sriov_numvfs"), "3");
-    assert!(
-        scene
-            .says(Transport::Sriov)
-            .contains("has 3 virtual functions already")
-    );
-    assert_eq!(
-        scene.says(Transport::RxeSriov),
-        "",
-        "two whole cards do as well"
-    );
-    file(scene.root(), &format!("{card}/sriov_totalvfs"), "1");
-    assert!(
-        scene
-            .says(Transport::Sriov)
-            .contains("offers 1 virtual functions")
-    );
-    file(scene.root(), &format!("{card}/sriov_totalvfs"), "8");
-    file(scene.root(), &format!("{card}/sriov_numvfs"), "0");
-    file(scene.root(), "sys/class/net/eth0/flags", "0x1002");
-    assert!(
-        scene
-            .says(Transport::Sriov)
-            .contains("eth0 of 0000:01:00.0 is down")
-    );
-    file(
-        scene.root(),
-        "sys/kernel/iommu_groups/01/devices/0000:00:00.0",
-        "",
-    );
-    assert_eq!(
-        scene.says(Transport::Passthrough),
-        "",
-        "a bridge may share the group"
-    );
-    device(scene.root(), "0000:03:00.0", "0x010000", "nvme");
-    file(
-        scene.root(),
-        "sys/kernel/iommu_groups/01/devices/0000:03:00.0",
-        "",
-    );
-    let told = scene.says(Transport::Passthrough);
-    assert!(
-        told.contains("shares its IOMMU group 01 with 0000:03:00.0"),
-        "{told}"
-    );
-    assert!(told.contains("0000:02:00.0 is free, but"), "{told}");
-    assert_eq!(
-        scene.says(Transport::Hca),
-        "this machine has no RDMA adapter"
-    );
-    scene.remove(&format!("{card}/infiniband"));
-    scene.remove(&format!("sys/bus/pci/devices/{SECOND}/infiniband"));
-    assert!(
-        scene
-            .says(Transport::Passthrough)
-            .contains("is an RDMA adapter")
-    );
-    scene.remove("sys/kernel/iommu_groups");
-    assert!(scene.says(Transport::RxeSriov).contains("no IOMMU"));
-    scene.remove(&card);
-    scene.remove(&format!("sys/bus/pci/devices/{SECOND}"));
-    assert!(scene.says(Transport::RxeSriov).contains("no network card"));
-}
-
-#[test]
-fn only_root_with_the_driver_lends() {
-    let scene = Scene {
-        is_root: false,
-        ..Scene::new()
-    };
-    assert!(scene.says(Transport::Passthrough).contains("only root"));
-    let scene = Scene::new();
-    scene.remove("sys/bus/pci/drivers/vfio-pci");
-    assert!(
-        scene
-            .says(Transport::Passthrough)
-            .contains("modprobe vfio-pci")
     );
 }
 

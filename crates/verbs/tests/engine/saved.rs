@@ -1,16 +1,20 @@
 //! Saved state: what is restored, and what is refused.
 
+mod furnished;
+
 use proptest::prelude::*;
-use vrdma_verbs::attr::{Access, QpState};
-use vrdma_verbs::object::{MrKind, MrSpec, Owner, QpSpec, QpType, WindowKind};
+use vrdma_verbs::attr::QpState;
+use vrdma_verbs::object::{Owner, QpSpec, QpType};
 use vrdma_verbs::saved::{NotQuiet, RestoreError};
 use vrdma_verbs::unit::{Nak, Response, ResponseBody, Route};
-use vrdma_verbs::work::{BindWindow, FastRegister, Imm, SendOp, SendWr, Status};
+use vrdma_verbs::work::{SendOp, Status};
 use vrdma_verbs::{Hca, Pace, Source, Time};
 use vrdma_wire::{Mtu, Psn, Qpn, Rkey};
 
+pub(crate) use furnished::furnished;
+
 use crate::loss::{Ledger, faults, ops};
-use crate::pair::node::{ALL, Mr, datagram, send_wr};
+use crate::pair::node::{ALL, datagram, send_wr};
 use crate::pair::{Fate, Node, Pair, Region, Setup};
 
 pub(crate) fn save(node: &mut Node) -> Vec<u8> {
@@ -89,90 +93,6 @@ fn a_request_that_failed_waits_for_an_older_one_after_a_move() {
         (3, Status::WrFlush),
     ];
     assert_eq!(pair.a().sends(), ended);
-}
-
-/// Makes an adapter with some objects of each kind.
-pub(crate) fn furnished() -> Node {
-    let setup = Setup {
-        srq: true,
-        mtu: Mtu::B256,
-        ..Setup::default()
-    };
-    let mut pair = Pair::with(QpType::Rc, setup);
-    pair.unit_bytes = 256;
-    let data = pair.b().register(600, ALL);
-    let to = pair.a().register(600, ALL);
-    for id in 0..3 {
-        pair.a().receive(id, &[to.sge()]);
-    }
-    pair.b().send(1, SendOp::Send, &[data.sge()]);
-    let units = pair.transmit(1);
-    pair.deliver(0, &units[0]);
-    let kind = MrKind::FastRegister { pages: 2 };
-    let node = pair.a();
-    let spec = MrSpec {
-        kind,
-        start: 0,
-        length: 0,
-        access: Default::default(),
-        region: None,
-    };
-    let keys = node.hca.register(node.pd, spec).unwrap();
-    for kind in [WindowKind::One, WindowKind::Two, WindowKind::Two] {
-        let window = node.hca.alloc_mw(node.pd, kind).unwrap();
-        node.send(50, SendOp::BindWindow(bind(&to, window.rkey)), &[]);
-    }
-    node.hca.alloc_mw(node.pd, WindowKind::Two).unwrap();
-    let remote = to.remote(0);
-    let ops = [
-        SendOp::Write(remote),
-        SendOp::FastRegister(Box::new(FastRegister {
-            key: Rkey::from_parts(keys.rkey.index(), 7),
-            start: 0x5000,
-            length: 100,
-            access: ALL,
-            pages: 1,
-            region: 0,
-        })),
-        SendOp::Read(remote),
-        SendOp::WriteImm(remote, Imm([1, 2, 3, 4])),
-        SendOp::CompareSwap {
-            remote,
-            compare: 1,
-            swap: u64::MAX,
-        },
-        SendOp::FetchAdd { remote, add: 9 },
-        SendOp::SendImm(Imm([4, 3, 2, 1])),
-        SendOp::SendInvalidate(Rkey(77)),
-        SendOp::LocalInvalidate(Rkey(0x100)),
-        SendOp::Refused(Status::LocQpOp),
-        SendOp::BindWindow(bind(&to, Rkey(0x300))),
-    ];
-    for (id, op) in (0..).zip(ops) {
-        node.send(id, op, &[to.part(0, 300)]);
-    }
-    let mut wr = send_wr(99, SendOp::Send, &[]);
-    wr.datagram = Some(datagram(node.name()));
-    node.post(wr);
-    let inline = SendWr {
-        inline: Some([7; 33].as_slice().into()),
-        ..SendWr::new(98, SendOp::Send)
-    };
-    node.post(inline);
-    pair.transmit(0);
-    let [node, _] = pair.nodes;
-    node
-}
-
-fn bind(mr: &Mr, window: Rkey) -> BindWindow {
-    BindWindow {
-        window,
-        region: mr.keys.lkey,
-        start: mr.start + 8,
-        length: 100,
-        access: Access::REMOTE_WRITE,
-        zero_based: window.index().is_multiple_of(2),
-    }
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn station(adapter: &str) -> Mac {
     Mac(derived.octets())
 }
 
-/// Makes one frame of each kind, and one with random bytes where the packet should begin.
+/// Makes one frame of each kind, and some with random bytes where the packet should begin.
 fn garbage(target: Target) -> Vec<Vec<u8>> {
     let plain = Forged {
         station: station("c1"),
@@ -134,18 +134,24 @@ fn garbage(target: Target) -> Vec<Vec<u8>> {
         replayed,
     ];
     frames.extend(forged.map(Forged::frame));
+    frames.extend(random(&real.frame()));
+    frames
+}
+
+/// Makes frames with random bytes where the packet of a good one begins.
+fn random(good: &[u8]) -> Vec<Vec<u8>> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    for _ in 0..64 {
-        let mut frame = real.frame();
+    let mut frame = || {
+        let mut frame = good.to_vec();
         for byte in &mut frame[BTH_AT..] {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
             *byte = (state >> 33) as u8;
         }
-        frames.push(frame);
-    }
-    frames
+        frame
+    };
+    (0..64).map(|_| frame()).collect()
 }
 
 /// Sends until told to stop. Returns how many of the frames that came back were for the stranger.

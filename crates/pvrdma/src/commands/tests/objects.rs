@@ -88,136 +88,99 @@ fn a_region_has_equal_keys_and_can_be_destroyed_once() {
     assert_eq!(guest.execute(Command::DestroyPd, &handle(pd)), 0);
 }
 
+/// Faults of a region's domain, range, kind and rights.
+const UNFIT_REGIONS: &[Refusal<CreateMr>] = &[
+    Refusal {
+        what: "no such PD",
+        spoil: |mr| mr.pd_handle = 99.into(),
+        errno: ENOENT,
+    },
+    Refusal {
+        what: "empty",
+        spoil: |mr| mr.length = 0.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "wraps",
+        spoil: |mr| mr.start = (u64::MAX - 100).into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "too few pages",
+        spoil: |mr| mr.length = 4097.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "too many pages",
+        spoil: |mr| mr.nchunks = 2.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "too long",
+        spoil: |mr| mr.length = ((1 << 30) + 1).into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "two kinds",
+        spoil: |mr| mr.flags = 3.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "no kind",
+        spoil: |mr| mr.flags = 4.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "remote write alone",
+        spoil: |mr| mr.access_flags = 2.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "remote atomic alone",
+        spoil: |mr| mr.access_flags = 8.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "on demand",
+        spoil: |mr| mr.access_flags = 65.into(),
+        errno: EINVAL,
+    },
+];
+
 #[test]
 fn regions_that_do_not_fit_together_are_refused() {
     let mut guest = Guest::active();
     let pd = create_pd(&mut guest, 0);
     let good = user_mr(&mut guest, pd, 0x1000, 4096);
-    let unmapped = guest.page();
-    guest.put(unmapped, &0xdead_0000_u64);
-    let bad = [
-        (
-            "no such PD",
-            CreateMr {
-                pd_handle: 99.into(),
-                ..good
-            },
-            ENOENT,
-        ),
-        (
-            "empty",
-            CreateMr {
-                length: 0.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "wraps",
-            CreateMr {
-                start: (u64::MAX - 100).into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "too few pages",
-            CreateMr {
-                length: 4097.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "too many pages",
-            CreateMr {
-                nchunks: 2.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "too long",
-            CreateMr {
-                length: ((1 << 30) + 1).into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "two kinds",
-            CreateMr {
-                flags: 3.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "no kind",
-            CreateMr {
-                flags: 4.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "remote write alone",
-            CreateMr {
-                access_flags: 2.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "remote atomic alone",
-            CreateMr {
-                access_flags: 8.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "on demand",
-            CreateMr {
-                access_flags: 65.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "table unmapped",
-            CreateMr {
-                pdir_dma: unmapped.into(),
-                ..good
-            },
-            EFAULT,
-        ),
-        (
-            "directory unmapped",
-            CreateMr {
-                pdir_dma: 0x1000.into(),
-                ..good
-            },
-            EFAULT,
-        ),
-        (
-            "directory unaligned",
-            CreateMr {
-                pdir_dma: 8.into(),
-                ..good
-            },
-            EFAULT,
-        ),
-    ];
-    for (what, request, errno) in bad {
-        assert_eq!(guest.execute(Command::CreateMr, &request), errno, "{what}");
-    }
+    assert_refused(&mut guest, Command::CreateMr, good, UNFIT_REGIONS);
     assert_eq!(guest.device.snapshot().counts.mrs, 0);
     let relaxed = CreateMr {
         access_flags: (7 | 1 << 20 | 128).into(),
         ..good
     };
     assert_eq!(guest.execute(Command::CreateMr, &relaxed), 0);
+}
+
+#[test]
+fn regions_whose_pages_cannot_be_read_are_refused() {
+    let mut guest = Guest::active();
+    let pd = create_pd(&mut guest, 0);
+    let good = user_mr(&mut guest, pd, 0x1000, 4096);
+    let unmapped = guest.page();
+    guest.put(unmapped, &0xdead_0000_u64);
+    let bad = [
+        ("table unmapped", unmapped),
+        ("directory unmapped", 0x1000),
+        ("directory unaligned", 8),
+    ];
+    for (what, directory) in bad {
+        let request = CreateMr {
+            pdir_dma: directory.into(),
+            ..good
+        };
+        assert_eq!(guest.execute(Command::CreateMr, &request), EFAULT, "{what}");
+    }
+    assert_eq!(guest.device.snapshot().counts.mrs, 0);
 }
 
 #[test]

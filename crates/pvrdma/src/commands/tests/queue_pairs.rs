@@ -43,172 +43,150 @@ fn a_queue_pair_has_a_handle_apart_from_its_number() {
     assert_eq!(gsi.qpn.get(), 1);
 }
 
+/// Faults of a queue pair's type, objects, sizes and pages.
+const UNFIT_QUEUE_PAIRS: &[Refusal<CreateQp>] = &[
+    Refusal {
+        what: "UC",
+        spoil: |qp| qp.qp_type = 3,
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "PD",
+        spoil: |qp| qp.pd_handle = 99.into(),
+        errno: ENOENT,
+    },
+    Refusal {
+        what: "CQ",
+        spoil: |qp| qp.send_cq_handle = 99.into(),
+        errno: ENOENT,
+    },
+    Refusal {
+        what: "no sends",
+        spoil: |qp| qp.max_send_wr = 0.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "no receives",
+        spoil: |qp| qp.max_recv_wr = 0.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "odd sends",
+        spoil: |qp| qp.max_send_wr = 31.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "many sends",
+        spoil: |qp| qp.max_send_wr = 512.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "no buffers",
+        spoil: |qp| qp.max_send_sge = 0.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "many buffers",
+        spoil: |qp| qp.max_recv_sge = u32::MAX.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "send pages",
+        spoil: |qp| qp.max_send_sge = 4.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "recv pages",
+        spoil: |qp| qp.max_recv_sge = 2.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "chunks",
+        spoil: |qp| qp.send_chunks = 3.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "all chunks",
+        spoil: |qp| qp.send_chunks = u16::MAX.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "is_srq",
+        spoil: |qp| qp.is_srq = 2,
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "directory",
+        spoil: |qp| qp.pdir_dma = 0.into(),
+        errno: EFAULT,
+    },
+];
+
 #[test]
 fn queue_pairs_that_do_not_fit_are_refused() {
     let mut guest = Guest::active();
+    let good = qp(&mut guest, 0);
+    assert_refused(&mut guest, Command::CreateQp, good, UNFIT_QUEUE_PAIRS);
+    assert_eq!(guest.device.snapshot().counts.qps, 0);
+}
+
+#[test]
+fn a_user_cannot_have_a_gsi_queue_pair() {
+    let mut guest = Guest::active();
     let owner = open(&mut guest, 1);
-    let (good, other) = (qp(&mut guest, 0), qp(&mut guest, owner));
-    let srq = create_srq(&mut guest, good.pd_handle.get());
+    let gsi = CreateQp {
+        qp_type: qp_type::GSI,
+        ..qp(&mut guest, owner)
+    };
+    assert_eq!(guest.execute(Command::CreateQp, &gsi), EINVAL);
+    assert_eq!(guest.device.snapshot().counts.qps, 0);
+}
+
+#[test]
+fn a_queue_pair_does_not_take_what_another_context_owns() {
+    let mut guest = Guest::active();
+    let owner = open(&mut guest, 1);
+    let (kernel, user) = (qp(&mut guest, 0), qp(&mut guest, owner));
+    let srq = create_srq(&mut guest, kernel.pd_handle.get());
+    let foreign_pd = CreateQp {
+        pd_handle: user.pd_handle,
+        ..kernel
+    };
+    let foreign_cq = CreateQp {
+        recv_cq_handle: user.recv_cq_handle,
+        ..kernel
+    };
+    let foreign_srq = CreateQp {
+        srq_handle: srq.into(),
+        is_srq: 1,
+        ..user
+    };
+    let bad = [("PD", foreign_pd), ("CQ", foreign_cq), ("SRQ", foreign_srq)];
+    for (what, request) in bad {
+        let errno = guest.execute(Command::CreateQp, &request);
+        assert_eq!(errno, EINVAL, "foreign {what}");
+    }
+    assert_eq!(guest.device.snapshot().counts.qps, 0);
+}
+
+#[test]
+fn a_queue_pair_takes_only_a_shared_queue_that_exists() {
+    let mut guest = Guest::active();
+    let request = qp(&mut guest, 0);
+    let srq = create_srq(&mut guest, request.pd_handle.get());
     let shared = CreateQp {
         srq_handle: srq.into(),
         is_srq: 1,
         max_recv_wr: 0.into(),
         max_recv_sge: 0.into(),
         total_chunks: 2.into(),
-        ..good
+        ..request
     };
-    let bad = [
-        ("UC", CreateQp { qp_type: 3, ..good }, EINVAL),
-        (
-            "user GSI",
-            CreateQp {
-                qp_type: qp_type::GSI,
-                ..other
-            },
-            EINVAL,
-        ),
-        (
-            "PD",
-            CreateQp {
-                pd_handle: 99.into(),
-                ..good
-            },
-            ENOENT,
-        ),
-        (
-            "foreign PD",
-            CreateQp {
-                pd_handle: other.pd_handle,
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "CQ",
-            CreateQp {
-                send_cq_handle: 99.into(),
-                ..good
-            },
-            ENOENT,
-        ),
-        (
-            "foreign CQ",
-            CreateQp {
-                recv_cq_handle: other.recv_cq_handle,
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "no sends",
-            CreateQp {
-                max_send_wr: 0.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "no receives",
-            CreateQp {
-                max_recv_wr: 0.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "odd sends",
-            CreateQp {
-                max_send_wr: 31.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "many sends",
-            CreateQp {
-                max_send_wr: 512.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "no buffers",
-            CreateQp {
-                max_send_sge: 0.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "many buffers",
-            CreateQp {
-                max_recv_sge: u32::MAX.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "send pages",
-            CreateQp {
-                max_send_sge: 4.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "recv pages",
-            CreateQp {
-                max_recv_sge: 2.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "chunks",
-            CreateQp {
-                send_chunks: 3.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "all chunks",
-            CreateQp {
-                send_chunks: u16::MAX.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        ("is_srq", CreateQp { is_srq: 2, ..good }, EINVAL),
-        (
-            "SRQ",
-            CreateQp {
-                srq_handle: 2.into(),
-                ..shared
-            },
-            ENOENT,
-        ),
-        (
-            "foreign SRQ",
-            CreateQp {
-                srq_handle: srq.into(),
-                is_srq: 1,
-                ..other
-            },
-            EINVAL,
-        ),
-        (
-            "directory",
-            CreateQp {
-                pdir_dma: 0.into(),
-                ..good
-            },
-            EFAULT,
-        ),
-    ];
-    for (what, request, errno) in bad {
-        assert_eq!(guest.execute(Command::CreateQp, &request), errno, "{what}");
-    }
+    let no_srq = CreateQp {
+        srq_handle: 2.into(),
+        ..shared
+    };
+    assert_eq!(guest.execute(Command::CreateQp, &no_srq), ENOENT);
     assert_eq!(guest.device.snapshot().counts.qps, 0);
     assert_eq!(guest.execute(Command::CreateQp, &shared), 0);
 }
@@ -223,6 +201,9 @@ fn there_is_one_gsi_queue_pair() {
     assert_eq!(guest.execute(Command::CreateQp, &gsi), 0);
     assert_eq!(guest.execute(Command::CreateQp, &gsi), EBUSY);
 }
+
+/// Mask of the attributes from RESET to INIT: state, access flags, P_Key index and port.
+const TO_INIT: u32 = 0x39;
 
 fn modify(handle: u32, mask: u32, attrs: QpAttributes) -> ModifyQp {
     ModifyQp {
@@ -241,78 +222,64 @@ fn init() -> QpAttributes {
     }
 }
 
+/// Faults of a change from RESET to INIT.
+const UNFIT_CHANGES: &[Refusal<ModifyQp>] = &[
+    Refusal {
+        what: "no such QP",
+        spoil: |request| request.qp_handle = 99.into(),
+        errno: ENOENT,
+    },
+    Refusal {
+        what: "to RTR",
+        spoil: |request| request.attrs.qp_state = 2.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "no such state",
+        spoil: |request| request.attrs.qp_state = 7.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "mask incomplete",
+        spoil: |request| request.attr_mask = 0x19.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "mask too large",
+        spoil: |request| request.attr_mask = (TO_INIT | 1 << 21).into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "CAP",
+        spoil: |request| request.attr_mask = (TO_INIT | 1 << 19).into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "ALT_PATH",
+        spoil: |request| request.attr_mask = (TO_INIT | 1 << 14).into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "port",
+        spoil: |request| request.attrs.port_num = 2,
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "pkey",
+        spoil: |request| request.attrs.pkey_index = 1.into(),
+        errno: EINVAL,
+    },
+];
+
 #[test]
 fn a_queue_pair_goes_where_it_may() {
     let mut guest = Guest::active();
     let request = qp(&mut guest, 0);
     let created: CreatedQp = guest.ask(Command::CreateQp, &request);
     let handle = created.qp_handle.get();
-    let bad = [
-        ("no such QP", modify(99, 0x39, init()), ENOENT),
-        (
-            "to RTR",
-            modify(
-                handle,
-                0x39,
-                QpAttributes {
-                    qp_state: 2.into(),
-                    ..init()
-                },
-            ),
-            EINVAL,
-        ),
-        (
-            "no such state",
-            modify(
-                handle,
-                0x39,
-                QpAttributes {
-                    qp_state: 7.into(),
-                    ..init()
-                },
-            ),
-            EINVAL,
-        ),
-        ("mask incomplete", modify(handle, 0x19, init()), EINVAL),
-        (
-            "mask too large",
-            modify(handle, 0x39 | 1 << 21, init()),
-            EINVAL,
-        ),
-        ("CAP", modify(handle, 0x39 | 1 << 19, init()), EINVAL),
-        ("ALT_PATH", modify(handle, 0x39 | 1 << 14, init()), EINVAL),
-        (
-            "port",
-            modify(
-                handle,
-                0x39,
-                QpAttributes {
-                    port_num: 2,
-                    ..init()
-                },
-            ),
-            EINVAL,
-        ),
-        (
-            "pkey",
-            modify(
-                handle,
-                0x39,
-                QpAttributes {
-                    pkey_index: 1.into(),
-                    ..init()
-                },
-            ),
-            EINVAL,
-        ),
-    ];
-    for (what, request, errno) in bad {
-        assert_eq!(guest.execute(Command::ModifyQp, &request), errno, "{what}");
-    }
-    assert_eq!(
-        guest.execute(Command::ModifyQp, &modify(handle, 0x39, init())),
-        0
-    );
+    let to_init = modify(handle, TO_INIT, init());
+    assert_refused(&mut guest, Command::ModifyQp, to_init, UNFIT_CHANGES);
+    assert_eq!(guest.execute(Command::ModifyQp, &to_init), 0);
     let query = QueryQp {
         qp_handle: handle.into(),
         ..QueryQp::default()
@@ -331,7 +298,7 @@ fn a_destroyed_queue_pair_is_gone() {
     assert_eq!(guest.execute(Command::DestroyQp, &handle(qp)), 0);
     assert_eq!(guest.execute(Command::DestroyQp, &handle(qp)), ENOENT);
     assert_eq!(
-        guest.execute(Command::ModifyQp, &modify(qp, 0x39, init())),
+        guest.execute(Command::ModifyQp, &modify(qp, TO_INIT, init())),
         ENOENT
     );
     assert_eq!(

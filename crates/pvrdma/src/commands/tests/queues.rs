@@ -57,96 +57,68 @@ fn a_completion_queue_has_exactly_the_size_asked_for() {
     }
 }
 
+/// Faults of a completion queue's owner, size and pages.
+const UNFIT_COMPLETION_QUEUES: &[Refusal<CreateCq>] = &[
+    Refusal {
+        what: "no context",
+        spoil: |cq| cq.ctx_handle = 5.into(),
+        errno: ENOENT,
+    },
+    Refusal {
+        what: "empty",
+        spoil: |cq| cq.cqe = 0.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "no power of two",
+        spoil: |cq| cq.cqe = 100.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "too large",
+        spoil: |cq| {
+            cq.cqe = 2048.into();
+            cq.nchunks = 40.into();
+        },
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "huge",
+        spoil: |cq| cq.cqe = (1 << 31).into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "too few pages",
+        spoil: |cq| cq.nchunks = 2.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "no pages",
+        spoil: |cq| cq.nchunks = 0.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "too many pages",
+        spoil: |cq| cq.nchunks = u32::MAX.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "pages missing",
+        spoil: |cq| cq.nchunks = 4.into(),
+        errno: EFAULT,
+    },
+    Refusal {
+        what: "no directory",
+        spoil: |cq| cq.pdir_dma = 0.into(),
+        errno: EFAULT,
+    },
+];
+
 #[test]
 fn completion_queues_that_do_not_fit_are_refused() {
     let mut guest = Guest::active();
     let good = cq(&mut guest, 0, 128);
-    let bad = [
-        (
-            "no context",
-            CreateCq {
-                ctx_handle: 5.into(),
-                ..good
-            },
-            ENOENT,
-        ),
-        (
-            "empty",
-            CreateCq {
-                cqe: 0.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "no power of two",
-            CreateCq {
-                cqe: 100.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "too large",
-            CreateCq {
-                cqe: 2048.into(),
-                nchunks: 40.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "huge",
-            CreateCq {
-                cqe: (1 << 31).into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "too few pages",
-            CreateCq {
-                nchunks: 2.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "no pages",
-            CreateCq {
-                nchunks: 0.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "too many pages",
-            CreateCq {
-                nchunks: u32::MAX.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "pages missing",
-            CreateCq {
-                nchunks: 4.into(),
-                ..good
-            },
-            EFAULT,
-        ),
-        (
-            "no directory",
-            CreateCq {
-                pdir_dma: 0.into(),
-                ..good
-            },
-            EFAULT,
-        ),
-    ];
-    for (what, request, errno) in bad {
-        assert_eq!(guest.execute(Command::CreateCq, &request), errno, "{what}");
-    }
+    assert_refused(&mut guest, Command::CreateCq, good, UNFIT_COMPLETION_QUEUES);
     assert_eq!(guest.device.snapshot().counts.cqs, 0);
 }
 
@@ -184,105 +156,71 @@ fn a_shared_queue_keeps_its_attributes() {
     assert_eq!(guest.execute(Command::DestroySrq, &handle(srq)), ENOENT);
 }
 
+/// Faults of a shared receive queue's domain, type, size and pages.
+const UNFIT_SHARED_QUEUES: &[Refusal<CreateSrq>] = &[
+    Refusal {
+        what: "no PD",
+        spoil: |srq| srq.pd_handle = 9.into(),
+        errno: ENOENT,
+    },
+    Refusal {
+        what: "type",
+        spoil: |srq| srq.srq_type = 1,
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "no requests",
+        spoil: |srq| srq.attrs.max_wr = 0.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "no power of two",
+        spoil: |srq| srq.attrs.max_wr = 3.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "too long",
+        spoil: |srq| srq.attrs.max_wr = 512.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "no buffers",
+        spoil: |srq| srq.attrs.max_sge = 0.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "too many buffers",
+        spoil: |srq| srq.attrs.max_sge = 33.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "limit",
+        spoil: |srq| srq.attrs.srq_limit = 129.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "stride",
+        spoil: |srq| srq.attrs.max_sge = 2.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "pages",
+        spoil: |srq| srq.nchunks = 1.into(),
+        errno: EINVAL,
+    },
+    Refusal {
+        what: "directory",
+        spoil: |srq| srq.pdir_dma = 0.into(),
+        errno: EFAULT,
+    },
+];
+
 #[test]
 fn shared_queues_that_do_not_fit_are_refused() {
     let mut guest = Guest::active();
     let pd = create_pd(&mut guest, 0);
     let good = srq(&mut guest, pd);
-    let with = |attrs| CreateSrq { attrs, ..good };
-    let bad = [
-        (
-            "no PD",
-            CreateSrq {
-                pd_handle: 9.into(),
-                ..good
-            },
-            ENOENT,
-        ),
-        (
-            "type",
-            CreateSrq {
-                srq_type: 1,
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "no requests",
-            with(SrqAttributes {
-                max_wr: 0.into(),
-                ..good.attrs
-            }),
-            EINVAL,
-        ),
-        (
-            "no power of two",
-            with(SrqAttributes {
-                max_wr: 3.into(),
-                ..good.attrs
-            }),
-            EINVAL,
-        ),
-        (
-            "too long",
-            with(SrqAttributes {
-                max_wr: 512.into(),
-                ..good.attrs
-            }),
-            EINVAL,
-        ),
-        (
-            "no buffers",
-            with(SrqAttributes {
-                max_sge: 0.into(),
-                ..good.attrs
-            }),
-            EINVAL,
-        ),
-        (
-            "too many buffers",
-            with(SrqAttributes {
-                max_sge: 33.into(),
-                ..good.attrs
-            }),
-            EINVAL,
-        ),
-        (
-            "limit",
-            with(SrqAttributes {
-                srq_limit: 129.into(),
-                ..good.attrs
-            }),
-            EINVAL,
-        ),
-        (
-            "stride",
-            with(SrqAttributes {
-                max_sge: 2.into(),
-                ..good.attrs
-            }),
-            EINVAL,
-        ),
-        (
-            "pages",
-            CreateSrq {
-                nchunks: 1.into(),
-                ..good
-            },
-            EINVAL,
-        ),
-        (
-            "directory",
-            CreateSrq {
-                pdir_dma: 0.into(),
-                ..good
-            },
-            EFAULT,
-        ),
-    ];
-    for (what, request, errno) in bad {
-        assert_eq!(guest.execute(Command::CreateSrq, &request), errno, "{what}");
-    }
+    assert_refused(&mut guest, Command::CreateSrq, good, UNFIT_SHARED_QUEUES);
     assert_eq!(guest.device.snapshot().counts.srqs, 0);
 }
 

@@ -1,6 +1,7 @@
 //! Two adapters with a wire between them whose faults the test chooses, and a clock that stands still until the test
 //! moves it.
 
+mod frames;
 pub(crate) mod memory;
 pub(crate) mod node;
 mod outputs;
