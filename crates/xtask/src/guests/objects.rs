@@ -20,6 +20,10 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(120);
 /// More messages than connecting takes.
 const FLOWING: u64 = 1000;
 
+/// The same for long messages, of which a slow machine takes seconds for a thousand: a program that runs for a limited
+/// time would be over.
+const FLOWING_BYTES: u64 = 32 << 20;
+
 /// Interval between two looks.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -56,17 +60,36 @@ pub(super) fn wait_for(pair: &Pair, vrdma: &Path, wanted: &Objects) -> Result<()
 
 /// Waits until messages flow: by then both sides have connected.
 pub(crate) fn wait_for_traffic(pair: &Pair, vrdma: &Path) -> Result<()> {
-    let start = messages(pair, vrdma)?;
+    let start = Sent::of(pair, vrdma)?;
     let deadline = Instant::now() + CONNECT_LIMIT;
-    while messages(pair, vrdma)? < start + FLOWING {
+    while !Sent::of(pair, vrdma)?.flows_since(&start) {
         ensure!(Instant::now() < deadline, "no messages flow");
         thread::sleep(POLL);
     }
     Ok(())
 }
 
+/// What all adapters have sent.
+struct Sent {
+    messages: u64,
+    bytes: u64,
+}
+
+impl Sent {
+    fn of(pair: &Pair, vrdma: &Path) -> Result<Self> {
+        let adapters = counters::adapters(pair, vrdma)?;
+        Ok(Self {
+            messages: counters::rdma_sum(&adapters, "tx_messages"),
+            bytes: counters::rdma_sum(&adapters, "tx_bytes"),
+        })
+    }
+
+    fn flows_since(&self, start: &Self) -> bool {
+        self.messages >= start.messages + FLOWING || self.bytes >= start.bytes + FLOWING_BYTES
+    }
+}
+
 /// Messages that all adapters have sent.
 pub(crate) fn messages(pair: &Pair, vrdma: &Path) -> Result<u64> {
-    let adapters = counters::adapters(pair, vrdma)?;
-    Ok(counters::rdma_sum(&adapters, "tx_messages"))
+    Ok(Sent::of(pair, vrdma)?.messages)
 }

@@ -102,7 +102,7 @@ pub(super) const GUESTS: [Row; 8] = [
     seconds("ib_write_bw", "ib_write_bw -d $DEV -x 1 -F -D $N"),
     Row {
         first: 6,
-        each: 12,
+        each: 18,
         writes_much: true,
         client: Some(CHANGING_CLIENT),
         ..seconds(
