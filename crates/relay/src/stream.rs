@@ -29,7 +29,7 @@ pub use fault::Fault;
 
 use capabilities::Capabilities;
 use header::{Header, Kind};
-use mapped::Spot;
+use mapped::FilePart;
 use memory::Memory;
 
 /// A guest's block of memory that is placed.
@@ -195,10 +195,10 @@ impl Stream {
     /// # Errors
     /// As [`Stream::feed`].
     pub fn write(&mut self, at: u64, bytes: &[u8], sink: &mut impl Sink) -> Result<(), Fault> {
-        match self.memory.spot(at, bytes.len())? {
-            Spot::Pages { block, offset } => self.memory.write(block, offset, bytes, sink),
-            Spot::Bitmap { block, byte } => self.memory.check_bitmap(block, byte, bytes),
-            Spot::Rest => self.feed_all(bytes, sink),
+        match self.memory.part_at(at, bytes.len())? {
+            FilePart::Pages { block, offset } => self.memory.write(block, offset, bytes, sink),
+            FilePart::Bitmap { block, byte } => self.memory.check_bitmap(block, byte, bytes),
+            FilePart::Rest => self.feed_all(bytes, sink),
         }
     }
 

@@ -31,7 +31,7 @@ const KEPT_BYTES_MAX: usize = 256 << 20;
 
 /// What is at an offset of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Spot {
+pub(super) enum FilePart {
     Pages {
         block: usize,
         offset: u64,
@@ -102,7 +102,7 @@ impl MappedFile {
         Ok(())
     }
 
-    pub(super) fn spot(&self, at: u64, bytes: usize) -> Result<Spot, Fault> {
+    pub(super) fn part_at(&self, at: u64, bytes: usize) -> Result<FilePart, Fault> {
         let end = at.checked_add(bytes as u64);
         for (index, block) in self.blocks.iter().enumerate() {
             let (range, is_pages) = match at {
@@ -118,17 +118,17 @@ impl MappedFile {
                 });
             }
             return Ok(match is_pages {
-                true => Spot::Pages {
+                true => FilePart::Pages {
                     block: index,
                     offset,
                 },
-                false => Spot::Bitmap {
+                false => FilePart::Bitmap {
                     block: index,
                     byte: usize::try_from(offset).unwrap_or(usize::MAX),
                 },
             });
         }
-        Ok(Spot::Rest)
+        Ok(FilePart::Rest)
     }
 
     /// Takes pages that were written, of a block of this file.

@@ -6,7 +6,7 @@
 
 use super::fault::text;
 use super::header::Kind;
-use super::mapped::{MappedFile, OFFSETS_BYTES, Spot};
+use super::mapped::{FilePart, MappedFile, OFFSETS_BYTES};
 use super::{Block, Fault, PAGE_BYTES, Page, Sink, State};
 
 // Flags of a page (migration/ram.c); the offset is in the bits above.
@@ -64,9 +64,9 @@ impl Memory {
     }
 
     /// Tells what is at an offset of the file.
-    pub(super) fn spot(&self, at: u64, bytes: usize) -> Result<Spot, Fault> {
+    pub(super) fn part_at(&self, at: u64, bytes: usize) -> Result<FilePart, Fault> {
         let file = self.file.as_ref();
-        file.map_or(Ok(Spot::Rest), |file| file.spot(at, bytes))
+        file.map_or(Ok(FilePart::Rest), |file| file.part_at(at, bytes))
     }
 
     /// Takes pages that were written at a block's place in the file.
